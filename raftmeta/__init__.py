@@ -96,6 +96,7 @@ if typing.TYPE_CHECKING:
         Version,
         prefix_end,
     )
+    from raftmeta.recipes.views import View
     from raftmeta.results import (
         MemberStatus,
         NodeEvent,
@@ -197,6 +198,7 @@ __all__ = [
     "UserMachine",
     "Value",
     "Version",
+    "View",
     "Watch",
     "WatchBatch",
     "WatchEvent",
@@ -252,6 +254,7 @@ _HOMES = {
     "UserMachine": "raftmeta.face.user_machine",
     "Value": "raftmeta.operations",
     "Version": "raftmeta.operations",
+    "View": "raftmeta.recipes.views",
     "Watch": "raftmeta.verbs.watch",
     "WatchBatch": "raftmeta.results",
     "WatchEvent": "raftmeta.results",

@@ -21,14 +21,17 @@ from raftmeta.face.mailbox import AioPendingResult as PendingResult
 from raftmeta.face.user_machine_aio import AioPendingCall as PendingCall
 from raftmeta.face.user_machine_aio import AioUserMachine as UserMachine
 from raftmeta.recipes import coordination
+from raftmeta.recipes.views import AioView as View
+from raftmeta.verbs import prefix as verbs_prefix
 from raftmeta.verbs import rights
 from raftmeta.verbs.lease import AioLease as Lease
 from raftmeta.verbs.watch import AioWatch as Watch
 
 if typing.TYPE_CHECKING:
+    from raftmeta.operations import Key
     from raftmeta.security.settings import Tls
 
-__all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "Watch"]
+__all__ = ["Client", "Lease", "Node", "PendingCall", "PendingResult", "UserMachine", "View", "Watch"]
 
 
 class Node(coordination.AioCoordinated, face.Node):
@@ -52,6 +55,10 @@ class Node(coordination.AioCoordinated, face.Node):
         if status.state in ("removed", "stopped"):
             return interfaces.State.LOST, 0
         return (interfaces.State.CONNECTED if status.is_ready else interfaces.State.SUSPENDED), 0
+
+    def prefixed(self, prefix: Key) -> View:
+        """The same verbs and interfaces over the keys below a prefix; see View. Raises InvalidArgument."""
+        return View(self, verbs_prefix.Prefix(prefix))
 
     async def close(self, *, transfer: bool = True) -> None:
         """Leave groups and elections joined through this face; then, if it has a node of its own, close that.
@@ -95,6 +102,10 @@ class Client(coordination.AioCoordinated, client.Client):
         if not is_open:
             return interfaces.State.LOST, sessions
         return (interfaces.State.CONNECTED if has_session else interfaces.State.SUSPENDED), sessions
+
+    def prefixed(self, prefix: Key) -> View:
+        """As Node.prefixed."""
+        return View(self, verbs_prefix.Prefix(prefix))
 
     async def close(self) -> None:
         """Leave groups and elections, close session and connections. Calls that wait learn their fate.

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import raftmeta.client.sync as client
 from raftmeta.interfaces import State
+from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated, life_of
+from raftmeta.recipes.views import View
 from raftmeta.security.settings import Tls
+from raftmeta.verbs.prefix import Prefix
 
 __all__ = ["CAPABILITIES", "Client"]
 
@@ -45,6 +48,10 @@ class Client(Coordinated, client.Client):
         if not is_open or not self.is_open:
             return State.LOST, sessions
         return (State.CONNECTED if has_session else State.SUSPENDED), sessions
+
+    def prefixed(self, prefix: Key) -> View:
+        """The same verbs and interfaces over the keys below a prefix; see View. Raises InvalidArgument."""
+        return View(self, Prefix(prefix))
 
     def close(self) -> None:
         """Leave groups and elections, close session and connections. Calls that wait learn their fate.

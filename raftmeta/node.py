@@ -20,6 +20,8 @@ from raftmeta.interfaces import Owner, State
 from raftmeta.operations import Key
 from raftmeta.recipes.coordination import CAPABILITIES, Coordinated
 from raftmeta.recipes.fetches import Fetches
+from raftmeta.recipes.views import View
+from raftmeta.verbs.prefix import Prefix
 from raftmeta.verbs.rights import check_level
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ class Node(Coordinated, node.Node):
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def prefixed(self, prefix: Key) -> View:
+        """The same verbs and interfaces over the keys below a prefix; see View. Raises InvalidArgument."""
+        return View(self, Prefix(prefix))
 
     def aio(self) -> raftmeta.aio.Node:
         """The asyncio face of this running node, for the event loop of its first call; closing it leaves the node."""

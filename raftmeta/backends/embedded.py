@@ -1,7 +1,7 @@
 """embedded:///folder?name=a&peers=a=host:port,b=host:port: a node of this cluster, inside this process.
 
-Options: name, peers (required); listen, advertise, client_listen, cluster; and every setting of raftmeta.Config by its
-name, `election_timeout_s=0.5`. Closing the back end closes the node.
+Options: name, peers (required); listen, advertise, client_listen, cluster; prefix, of all keys; and every
+setting of raftmeta.Config by its name, `election_timeout_s=0.5`. Closing the back end closes the node.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from dataclasses import fields
 from typing import Any
 
 from raftmeta import aio
-from raftmeta.backends.url import BackendUrl
+from raftmeta.backends.url import BackendUrl, prefix_of
 from raftmeta.config import Config
 from raftmeta.errors import ConfigError
 from raftmeta.interfaces import Capabilities
 from raftmeta.node import CAPABILITIES, Node
+from raftmeta.recipes.views import View
 
 __all__ = ["PLUGIN"]
 
@@ -31,7 +32,7 @@ def _truth(text: str) -> bool:
 def _arguments(url: BackendUrl) -> dict[str, Any]:
     """The arguments of Node."""
     settings = {setting.name: setting for setting in fields(Config)}
-    url.only({"name", "peers", *_PLACE, *settings})
+    url.only({"name", "peers", "prefix", *_PLACE, *settings})
     if not url.path:
         raise ConfigError("url: embedded:// needs the node's folder: embedded:///folder?...", field="url")
     given: dict[str, Any] = {}
@@ -59,23 +60,25 @@ class _Embedded:
     def capabilities(self, url: BackendUrl) -> Capabilities:
         return CAPABILITIES
 
-    def open(self, url: BackendUrl, *, timeout_s: float) -> Node:
+    def open(self, url: BackendUrl, *, timeout_s: float) -> Node | View:
+        prefix = prefix_of(url, has_path=True)
         node = Node(**_arguments(url)).start()
         try:
             node.ready(timeout_s)
         except BaseException:
             node.close()
             raise
-        return node
+        return node if prefix is None else View(node, prefix, owns_store=True)
 
-    async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> aio.Node:
+    async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> aio.Node | aio.View:
+        prefix = prefix_of(url, has_path=True)
         node = await aio.Node(**_arguments(url)).start()
         try:
             await node.ready(timeout_s)
         except BaseException:
             await node.close()
             raise
-        return node
+        return node if prefix is None else aio.View(node, prefix, owns_store=True)
 
 
 PLUGIN = _Embedded()

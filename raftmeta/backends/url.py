@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from raftmeta.errors import ConfigError
+from raftmeta.errors import ConfigError, InvalidArgument
+from raftmeta.verbs.prefix import Prefix
 
-__all__ = ["BackendUrl"]
+__all__ = ["BackendUrl", "prefix_of"]
 
 Value = TypeVar("Value")
 
@@ -65,3 +66,18 @@ class BackendUrl:
             return parse(self.options[name])
         except ValueError:
             raise ConfigError(f"url: {name}: {self.options[name]!r} is no {parse.__name__}", field=name) from None
+
+
+def prefix_of(url: BackendUrl, *, has_path: bool) -> Prefix | None:
+    """The prefix of all keys of this URL: the option prefix, or "app/" for the path /app. None: there is none.
+
+    has_path: the path means something else. Raises ConfigError.
+    """
+    path = "" if has_path else url.path.strip("/")
+    if path and "prefix" in url.options:
+        raise ConfigError("url: prefix: stands in the path and beside it", field="prefix")
+    text = f"{path}/" if path else url.options.get("prefix", "")
+    try:
+        return Prefix(text) if text else None
+    except InvalidArgument as error:
+        raise ConfigError(f"url: {error}", field="prefix") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from raftmeta.bindings.revision import Revision
 from raftmeta.interfaces import FenceLike
@@ -27,6 +27,17 @@ class _AioCarrier(Protocol):
     def _carry(self, request: Request[Any], deadline: Any) -> Awaitable[Any]: ...
     def _is_late(self, deadline: Any) -> bool: ...
 
+class _Prefix(Protocol):
+    """It puts keys below a prefix (verbs/prefix)."""
+
+    def key(self, key: Any) -> Any: ...
+    def bounds(self, start: Any, end: Any) -> tuple[Any, Any]: ...
+    def items(self, items: Any) -> Any: ...
+    def fence(self, fence: Any) -> Any: ...
+    def compare(self, compare: Any) -> Any: ...
+    def operation(self, operation: Any) -> Any: ...
+    def rights(self, verb: int, data: bytes) -> bytes: ...
+
 class Request(Generic[_Answer_co]):
     """One operation, from its arguments to its answer. It is asked once.
 
@@ -44,6 +55,8 @@ class Request(Generic[_Answer_co]):
         """
     def check(self, value_bytes_max: int) -> None:
         """Raise InvalidArgument, whose field names the argument that is wrong."""
+    def under(self, prefix: _Prefix) -> Self:
+        """This request, before it is asked, with all its keys put below a prefix."""
 
 def put(
     key: Key,
@@ -114,6 +127,9 @@ def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) ->
 
 def range_bounds(start: Key, end: Key, prefix: Key | None) -> tuple[Key, Key]:
     """(start, end) of the arguments of a range: prefix, or start and end. Raises InvalidArgument."""
+
+def with_result(answer: Revision, result: Any) -> Revision:
+    """The same answer with another result."""
 
 def raw_bound(bound: Key, field: str, *, is_page: bool = False) -> bytes:
     """A bound of a range as bytes; is_page: where a page may start. Raises InvalidArgument with the name of the field."""

@@ -15,7 +15,7 @@ from libc.string cimport memset
 from raftmeta.bindings.commands cimport (append_op, append_txn, check_encoded, read_result, take_bound, take_fence,
                                          take_key, take_number, take_operation, take_page, take_value)
 from raftmeta.bindings.puts cimport append_puts, pairs_of
-from raftmeta.bindings.revision cimport new_revision
+from raftmeta.bindings.revision cimport Revision, new_revision
 from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
                                      COMMAND_USER, OP_ADD,
@@ -144,6 +144,10 @@ cdef class Request:
     def check(self, uint32_t value_bytes_max):
         self.prepare(value_bytes_max)
 
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        return self
+
     cdef int prepare(self, uint32_t value_bytes_max) except -1:
         if self.value_bytes_max == value_bytes_max:
             return 0
@@ -179,6 +183,14 @@ cdef class _Operation(Request):
     cdef object value           # or the end of a range, or what is added
     cdef object lease
     cdef object expected_revision
+
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        if self.kind == OP_DELETE_RANGE:
+            self.key, self.value = prefix.bounds(self.key, self.value)
+        else:
+            self.key = prefix.key(self.key)
+        return self
 
     cdef int _take(self) except -1:
         cdef Op* op = &self.op
@@ -280,6 +292,11 @@ cdef class _Puts(Request):
     cdef Py_ssize_t first       # of those that are not answered
     cdef Py_ssize_t end         # behind the last that is under way
 
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        self.items = prefix.items(self.items)
+        return self
+
     cdef int _take(self) except -1:
         self.items = pairs_of(self.items, self.value_bytes_max)
         self.is_answered = self.first == len(<list>self.items)
@@ -318,6 +335,13 @@ cdef class _Txn(Request):
     cdef tuple then
     cdef tuple otherwise
 
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        self.compares = tuple([prefix.compare(each) for each in self.compares])
+        self.then = tuple([prefix.operation(each) for each in self.then])
+        self.otherwise = tuple([prefix.operation(each) for each in self.otherwise])
+        return self
+
     cdef int append(self, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
                     Vec[uint8_t]* out) except -1:
         return append_txn(self.compares, self.then, self.otherwise, self.value_bytes_max, session, sequence,
@@ -343,6 +367,12 @@ cdef class _Own(Request):
     cdef uint64_t ttl_ms
     cdef bytes name             # of a user machine, and what is called of it; of a user or role, and what becomes of it
     cdef bytes data
+
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        if self.kind == COMMAND_RIGHTS:
+            self.data = prefix.rights(self.id, self.data)
+        return self
 
     cdef int _take(self) except -1:
         if self.data is not None and <size_t>len(self.data) > self.value_bytes_max:
@@ -413,6 +443,10 @@ def machine_call(bytes machine not None, bytes call not None, fence=None):
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
+def with_result(Revision answer not None, result):
+    return new_revision(answer.revision, answer.index, result)
+
+
 cdef object command_answer(uint8_t purpose, uint64_t revision, uint64_t index, const uint8_t* data, size_t length):
     if purpose == PURPOSE_REVISION:
         return new_revision(revision, index, None)

@@ -57,6 +57,7 @@ class Commands(click.Group):
     show_default=True,
     help="Where the cluster is: raft://host:port,host:port or raft+unix:///folder of a node.",
 )
+@click.option("--below", metavar="PREFIX", default="", help="For commands on keys: only those that begin with PREFIX.")
 @click.option("--cluster", envvar="RAFTMETA_CLUSTER", default="default", show_default=True, help="Its name.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0.001), default=5.0, show_default=True, help="Seconds."
@@ -78,6 +79,7 @@ class Commands(click.Group):
 def app(
     context: click.Context,
     url: str,
+    below: str,
     cluster: str,
     timeout_s: float,
     is_json: bool,
@@ -100,6 +102,7 @@ def app(
         is_json=is_json,
         tls=tls_of(tls_ca, tls_cert, tls_key, tls_crl),
         user=user,
+        below=below,
         password=password_of(user, password_file, os.environ.get(VARIABLE)),
     )
 

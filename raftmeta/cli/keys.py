@@ -26,7 +26,7 @@ def _record_line(record: raftmeta.KeyRecord) -> str:
 @pass_session
 def get(session: Session, key: str, revision: int, local: bool) -> None:
     """Print the value of KEY. Exit code 1: there is no such key."""
-    with session.client() as client:
+    with session.store() as client:
         record = client.get(key, revision=revision, local=local, timeout_s=session.timeout_s)
         if record is None:
             fail(f"no key {key!r}", NO)
@@ -45,7 +45,7 @@ def put(session: Session, key: str, value: str | None, lease: int, must_be_new: 
     if must_be_new and must_exist:
         raise click.UsageError("--create and --update exclude each other")
     raw = sys.stdin.buffer.read() if value is None else value.encode()
-    with session.client() as client:
+    with session.store() as client:
         if must_be_new:
             revision = client.create(key, raw, lease=lease, timeout_s=session.timeout_s)
         elif must_exist:
@@ -61,7 +61,7 @@ def put(session: Session, key: str, value: str | None, lease: int, must_be_new: 
 @pass_session
 def delete(session: Session, key: str, prefix: bool) -> None:
     """Remove KEY and print how many keys were removed. Exit code 1: none."""
-    with session.client() as client:
+    with session.store() as client:
         if prefix:
             revision = client.delete_range(prefix=key, timeout_s=session.timeout_s)
             count = revision.result
@@ -97,7 +97,7 @@ def range_(
     count_only: bool,
 ) -> None:
     """Print keys and values from START up to, without, END (empty: to the last key), a line each."""
-    with session.client() as client:
+    with session.store() as client:
         found = client.range(
             start,
             end,
@@ -130,7 +130,7 @@ def range_(
 @pass_session
 def txn(session: Session, compares: tuple[str, ...], then: tuple[str, ...], otherwise: tuple[str, ...]) -> None:
     """Do every --then if every --if holds, else every --else, in one revision. Exit code 1: a compare failed."""
-    with session.client() as client:
+    with session.store() as client:
         reply = client.txn(
             _parse_all(parse_compare, compares, "--if"),
             _parse_all(parse_operation, then, "--then"),
@@ -168,7 +168,7 @@ def _result_text(result: Any) -> str:
 def watch(session: Session, key: str, prefix: bool, from_revision: int, count: int) -> None:
     """Print every change of KEY, one line each, until interrupted."""
     seen = 0
-    with session.client() as client:
+    with session.store() as client:
         target: dict[str, Any] = {"prefix": key} if prefix else {"key": key}
         with client.watch(**target, start_revision=from_revision) as events:
             for event in events:

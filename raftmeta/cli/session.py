@@ -88,6 +88,7 @@ class Session:
     tls: raftmeta.Tls | None = None
     user: str | None = None
     password: Callable[[], str] | None = field(default=None, repr=False)  # asked for when a command connects
+    below: str = ""  # the prefix of all keys
 
     @contextlib.contextmanager
     def client(self) -> Iterator[raftmeta.Client]:
@@ -95,6 +96,12 @@ class Session:
         with fates(), self.client_of(self.url) as client:
             client.ready(self.timeout_s)
             yield client
+
+    @contextlib.contextmanager
+    def store(self) -> Iterator[raftmeta.Client | raftmeta.View]:
+        """A connected client for commands on keys: those of --below alone, if it is given."""
+        with self.client() as client:
+            yield client.prefixed(self.below) if self.below else client
 
     def client_of(self, url: str, *, is_user: bool = True) -> raftmeta.Client:
         """A client of this URL. is_user: it proves to be the user of --user, if there is one."""

@@ -108,6 +108,22 @@ def test_a_refusal_is_one_line_and_exit_code_1(cluster: ServedNodes) -> None:
     assert cluster.run("get", "once") == "1\n"
 
 
+def test_below_a_prefix_there_are_only_its_keys(cluster: ServedNodes) -> None:
+    """Every command on keys has the prefix taken off and put on; a range shows direct children."""
+    below = ("--below", "app/")
+    for name in ("t/1", "t/2", "u"):
+        cluster.run(*below, "put", name, name.upper())
+    cluster.run("put", "app0", "outside")
+    assert cluster.run("get", "app/u") == "U\n" and cluster.run(*below, "get", "u") == "U\n"
+    assert cluster.run(*below, "range") == "t/1\tT/1\nt/2\tT/2\nu\tU\n"
+    assert cluster.run(*below, "range", "--delimiter", "/") == "t/\nu\tU\n"
+    assert cluster.run("range", "--prefix", "app/", "--delimiter", "/", "--keys") == "app/t/\napp/u\n"
+    assert cluster.run(*below, "range", "--prefix", "t/", "--delimiter", "/", "--count") == "2\n"
+    assert cluster.run(*below, "txn", "--if", "version(u) = 1", "--then", "get t/2").endswith("t/2\tT/2\n")
+    assert cluster.run(*below, "del", "--prefix", "") == "3\n"
+    assert cluster.run("range", "--prefix", "app") == "app0\toutside\n"
+
+
 def test_range_shows_keys_in_order(cluster: ServedNodes) -> None:
     for key in ("r/2", "r/1", "r/3"):
         cluster.run("put", key, key.upper())

@@ -221,3 +221,24 @@ async def test_too_many_commands_under_way_are_refused_before_results_could_be_l
             await client.put("k", "1")
         for one in waiting:
             one.cancel()
+
+
+@pytest.mark.asyncio
+async def test_a_range_with_a_delimiter_on_an_older_node_says_so_and_a_plain_one_goes_on() -> None:
+    """An older node knows no such request: it is refused at once, on the connection that stays."""
+
+    def older(node: FakeNode, request: dict[str, Any], answer: Any) -> None:
+        kinds.append(request["kind"])
+        record = [b"a/b", b"1", 5, 5, 1, 0, 0]
+        if request["kind"] > 16:
+            answer(Status.BAD_VERSION)
+        elif request["kind"] == 3:
+            answer(Status.OK, 5, b"".join(msgpack.packb(each) for each in (1, False, record)))
+
+    kinds: list[int] = []
+    async with FakeNode(Steps("done"), older) as node, aio.Client(node.url) as client:
+        with pytest.raises(raftmeta.Unsupported):
+            await client.range(prefix="a/", delimiter="/")
+        found = await client.range(prefix="a/")
+        assert [record.key for record in found.records] == [b"a/b"] and kinds[:2] == [17, 3]
+        assert client.metrics()["requests_repeated"] == 0
