@@ -110,7 +110,7 @@ def test_a_restarted_node_goes_on_with_differences(port: CheckpointPortHandle, t
 
 
 def test_a_base_of_which_much_was_overwritten_is_not_kept_in_memory(port: CheckpointPortHandle) -> None:
-    """A difference would be as long as a whole checkpoint; decisions.md "Checkpoints"."""
+    """A difference would be as long as a whole checkpoint; decisions/README.md "Checkpoints"."""
     machine = MachineHandle()
     fill(machine, 80_000, b"")
     port.begin_from(machine, is_kept=False)
