@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftmeta.common.invariants import NAMES
-from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
+from tests.faces.machine import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine
 
