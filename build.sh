@@ -156,7 +156,10 @@ PYTHON
 
 # --- the build ------------------------------------------------------------------------------------------------------------
 
-NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests # a third of all modules
+# A third of all modules: whole packages, and modules of backups, salvage and faults on purpose.
+NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests
+NOT_IN_DEMO+=,raftmeta.engine.snapshots.backup,raftmeta.face.backups,raftmeta.face.faults,raftmeta.face.stopped_log
+NOT_IN_DEMO+=,raftmeta.machine.machine_handle,raftmeta.storage.salvage,raftmeta.storage.sealed_handle
 
 # Builds what changed since the last such build, and everything when setup.py or the Python is another.
 # make_extensions [demo]: all modules, or those that the demonstration needs if the others were never built.

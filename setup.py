@@ -2,7 +2,7 @@
 
 python setup.py build_ext --inplace                            what changed
 python setup.py build_ext --inplace --only=raftmeta._core      one module; a comma separates more
-python setup.py build_ext --inplace --without=raftmeta.sim     all but the modules of a package; a comma separates more
+python setup.py build_ext --inplace --without=raftmeta.sim     all but a module, or a package; a comma separates more
 python setup.py build_ext --inplace --instrument=thread        for ThreadSanitizer; also `address`, `coverage`
 """
 
@@ -85,7 +85,7 @@ class BuildNative(build_ext):
     user_options: ClassVar = [
         *build_ext.user_options,
         ("only=", None, "build these modules only (comma-separated)"),
-        ("without=", None, "build no module of these packages (comma-separated)"),
+        ("without=", None, "build none of these modules and packages (comma-separated)"),
         ("instrument=", None, f"build for one of: {', '.join(INSTRUMENTS)}"),
     ]
 
@@ -134,8 +134,8 @@ class BuildNative(build_ext):
 
     def _chosen_modules(self) -> list[Extension]:
         if self.without is not None:
-            packages = tuple(f"{package}." for package in self.without.split(","))
-            return [extension for extension in self.extensions if not extension.name.startswith(packages)]
+            left_out = tuple(f"{name}." for name in self.without.split(","))
+            return [extension for extension in self.extensions if not f"{extension.name}.".startswith(left_out)]
         if self.only is None:
             return list(self.extensions)
         wanted = set(self.only.split(","))

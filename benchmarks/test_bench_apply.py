@@ -9,7 +9,7 @@ import msgpack
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 
 PUTS = 20_000
 SESSION = 77

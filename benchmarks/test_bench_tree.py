@@ -10,7 +10,7 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from tests.faces.tree import TreeHandle
 from tests.machine import commands as c
 

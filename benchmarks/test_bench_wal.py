@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from raftmeta.storage.storage_handle import FolderDisk, WalHandle, make_record
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import FolderDisk, WalHandle, make_record
 
 RECORD_BYTES = 320  # a 256-byte value with its key: 64 bytes of record header around it
 SEGMENT_BYTES = 64 << 20

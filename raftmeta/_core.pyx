@@ -216,7 +216,7 @@ cdef status_t core_restored(Core* core, const HardState* hard_state, index_t app
     if core.hard.term < log_last_term(&core.log) or applied > core.log.last or applied < core.log.compacted:
         return BAD_FIELD
     core.log.applied = core.applying = applied
-    # The commit index on disk is a hint (decisions.md "Consensus"): the log decides how much of it is believed.
+    # The commit index on disk is a hint (decisions/README.md "Consensus"): the log decides how much of it is believed.
     core.log.committed = max(min(hard_state.committed, core.log.last), applied)
     core.log.persisted = core.log.staged = core.log.written = core.log.last
     core.is_started = True

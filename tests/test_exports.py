@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import types
 from pathlib import Path
@@ -10,17 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.lint.rules import for_each
-from tests.lint.sources import PACKAGE, module_name, source_files
+from tests.lint.sources import PACKAGE, declared, module_name, source_files
 
 PUBLIC_FILES = [path for path in source_files(".py") if not path.stem.startswith("_") or path.name == "__init__.py"]
-
-
-def declared(path: Path) -> list[str] | None:
-    """`__all__` as written in the source; None when there is none."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
-            return [str(name) for name in ast.literal_eval(node.value)]
-    return None
 
 
 @for_each(PUBLIC_FILES, module_name)

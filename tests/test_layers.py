@@ -5,6 +5,7 @@ Counted are `import`, `from ... import`, `cimport` and `from ... cimport` in .py
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,13 +13,16 @@ import pytest
 
 from tests.lint.sources import (
     ROOT,
+    declared,
     external_headers,
     imports_at_load,
     imports_of,
     is_python_facing,
     module_name,
+    relative,
     source_files,
 )
+from tests.lint.uses import methods_for_tests_alone, names_for_tests_alone
 
 # The floors of the house, from the ground up: a part imports what stands on a lower floor, and no neighbour.
 FLOORS: tuple[tuple[str, ...], ...] = (
@@ -198,6 +202,48 @@ def test_tools_outside_the_package_use_public_names() -> None:
                     continue
                 part = part_of(name)
                 assert part in PUBLIC_PARTS or part not in LAYERS, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def public_words() -> set[str]:
+    """Words of the documents, and the names that a module of the package offers."""
+    documents = [*ROOT.glob("*.md"), *source_files(".md", below=ROOT / "docs")]
+    words = {word for path in documents for word in re.findall(r"\w+", path.read_text())}
+    for path in source_files(".py"):
+        words.update(declared(path) or [])
+    return words
+
+
+def test_the_package_calls_what_it_defines() -> None:
+    """A function that only tests call stands in tests/faces: public names, and those that other libraries call, may."""
+    package = {relative(path): path.read_text() for path in source_files(".py", ".pyx", ".pxd")}
+    tests = {relative(path): path.read_text() for path in source_files(".py", ".pyx", below=ROOT / "tests")}
+    assert not list(names_for_tests_alone(package, tests, public_words()))
+
+
+def test_the_package_calls_each_method_of_a_handle() -> None:
+    """Their names are short words, which other classes also use: so the callers are looked for nearby."""
+    sources = {module_name(path): path.read_text() for path in source_files(".py", ".pyx")}
+    handles = [module for module in sources if module.endswith("_handle")]
+    assert not {handle: names for handle in handles if (names := list(methods_for_tests_alone(handle, sources)))}
+
+
+def test_a_planted_name_for_tests_is_found() -> None:
+    """The two checks bite, and a caller makes them quiet."""
+    low = {"low.pxd": "cdef int probe(int a)", "low.pyx": "cdef int probe(int a):\n    return a\n"}
+    tests = {"test_low.py": "probe(3)"}
+    assert [name for _, name in names_for_tests_alone(low, tests, set())] == ["probe", "probe"]
+    assert not list(names_for_tests_alone(low, tests, {"probe"}))
+    caller = {"high.pyx": "from low cimport probe\ndef f():\n    return probe(2)\n"}
+    assert not list(names_for_tests_alone({**low, **caller}, tests, set()))
+    assert list(names_for_tests_alone({**low, "high.pyx": "from low cimport probe\n# probe\n"}, tests, set()))
+
+    handle = {"p.low_handle": "cdef class Handle:\n    def open(self):\n        pass\n"}
+    assert list(methods_for_tests_alone("p.low_handle", handle)) == ["open"]
+    stranger = {"p.other": "path.open()\n"}
+    assert list(methods_for_tests_alone("p.low_handle", {**handle, **stranger})) == ["open"]
+    user = {"p.user": "from p.low_handle import Handle\n"}
+    far = {"p.far": "from p.user import made\nmade().open()\n"}
+    assert not list(methods_for_tests_alone("p.low_handle", {**handle, **user, **far}))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lint.rules import for_each
-from tests.lint.sources import PACKAGE, ROOT, source_files, without_strings
+from tests.lint.sources import PACKAGE, ROOT, relative, source_files, without_strings
 
 FILE_LINES_MAX = 950
 FUNCTION_LINES_MAX = 90  # a screen of code; the signature and the docstring are not counted
@@ -72,10 +72,6 @@ def _words() -> Counter[str]:
     below = (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
     files = [path for folder in below for path in source_files(".pyx", ".pxd", ".py", ".hpp", below=folder)]
     return Counter(word for path in files for word in re.findall(r"\w+", without_strings(path.read_text())))
-
-
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 @for_each(SOURCES, relative)

@@ -1,4 +1,4 @@
-"""Bodies of commands.pxd, and the same for tests and tools as functions that give and take bytes.
+"""Bodies of commands.pxd.
 
 A single operation is encoded from an Op on the stack, without a Command and without an allocation. A result is read
 by the shapes of docs/formats.md "Results", which tell themselves apart: seven elements that begin with a bin are a
@@ -30,7 +30,6 @@ from raftmeta.errors import InvalidArgument, InvariantBroken
 cdef enum:
     KEY_RECORD_ELEMENTS = 7     # key, value, create, mod, version, lease, flags
     RESULT_DEPTH_MAX = 2 * TXN_DEPTH_MAX + 4    # nested transactions and their lists, a range and its records
-    VALUE_BYTES_MAX = 1 << 20   # default of Config.value_bytes_max
 
 cdef object _Put = operations.Put
 cdef object _Create = operations.Create
@@ -350,33 +349,6 @@ cdef int append_txn(object compares, object then, object otherwise, uint32_t val
         wire.command_release(&command)
 
 
-def encode_txn(compares=(), then=(), otherwise=(), *, uint64_t session=0, uint64_t sequence=0,
-               uint64_t lowest_unanswered=0, fence=None, uint32_t value_bytes_max=VALUE_BYTES_MAX):
-    cdef Vec[uint8_t] out
-    memset(&out, 0, sizeof(out))
-    try:
-        append_txn(compares, then, otherwise, value_bytes_max, session, sequence, lowest_unanswered, fence, &out)
-        return PyBytes_FromStringAndSize(<char*>out.data, <Py_ssize_t>out.size)
-    finally:
-        out.release()
-
-
-def encode_operation(operation, *, uint64_t session=0, uint64_t sequence=0, uint64_t lowest_unanswered=0, fence=None,
-                     uint32_t value_bytes_max=VALUE_BYTES_MAX):
-    cdef Vec[uint8_t] out
-    cdef wire.Fence taken
-    cdef Op op
-    memset(&out, 0, sizeof(out))
-    try:
-        take_operation(operation, value_bytes_max, &op)
-        _check_number_from(&op, NULL, 0)
-        take_fence(fence, &taken)
-        append_op(&op, session, sequence, lowest_unanswered, &taken, &out)
-        return PyBytes_FromStringAndSize(<char*>out.data, <Py_ssize_t>out.size)
-    finally:
-        out.release()
-
-
 # --- results ----------------------------------------------------------------------------------------------------------
 cdef int _check_read(const Reader* reader) except -1:
     if reader.status != OK:
@@ -462,11 +434,3 @@ cdef list read_values(const uint8_t* data, size_t length):
     while read_left(&reader):
         values.append(_read_value(&reader, 0))
     return values
-
-
-def decode_result(bytes result not None):
-    return read_result(<const uint8_t*>PyBytes_AS_STRING(result), <size_t>PyBytes_GET_SIZE(result))
-
-
-def decode_values(bytes values not None):
-    return read_values(<const uint8_t*>PyBytes_AS_STRING(values), <size_t>PyBytes_GET_SIZE(values))

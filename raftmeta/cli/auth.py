@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import click
 
@@ -20,20 +21,36 @@ _role = click.argument("role")
 _rights = click.argument("rights", nargs=-1, required=True)
 
 
-def _ranges(command: click.decorators.FC) -> click.decorators.FC:
-    """The options that name keys; without any of them all keys are meant."""
+Keys = tuple[dict[str, bytes], str]
+"""Arguments of `grant` and `revoke`, and the keys in words."""
+
+
+def _ranges(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command the keys that its options name, as `keys`; without any of them all keys are meant."""
+
+    @functools.wraps(command)
+    def with_keys(
+        *arguments: object,
+        prefix: str | None,
+        key: str | None,
+        start: str | None,
+        end: str | None,
+        **options: object,
+    ) -> None:
+        command(*arguments, keys=_bounds(prefix, key, start, end), **options)
+
+    decorated: Callable[..., None] = with_keys
     for option in (
         click.option("--end", help="Keys before this one; empty: to the last key."),
         click.option("--start", help="Keys from this one on."),
         click.option("--key", help="This key alone."),
         click.option("--prefix", help="Keys that begin with this."),
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
-def _bounds(prefix: str | None, key: str | None, start: str | None, end: str | None) -> tuple[dict[str, bytes], str]:
-    """Arguments of `grant` and `revoke`, and the keys in words."""
+def _bounds(prefix: str | None, key: str | None, start: str | None, end: str | None) -> Keys:
     if sum((prefix is not None, key is not None, start is not None or end is not None)) > 1:
         raise click.UsageError("--prefix, --key and --start with --end exclude each other")
     if prefix is not None:
@@ -201,20 +218,12 @@ def remove_role(session: Session, name: str) -> None:
 @_rights
 @_ranges
 @pass_session
-def grant(
-    session: Session,
-    role: str,
-    rights: tuple[str, ...],
-    prefix: str | None,
-    key: str | None,
-    start: str | None,
-    end: str | None,
-) -> None:
+def grant(session: Session, role: str, rights: tuple[str, ...], keys: Keys) -> None:
     """Give ROLE the RIGHTS over the keys named, or over all keys.
 
     Rights: read, write, watch, lease; member, snapshot and admin go over all keys only.
     """
-    bounds, words = _bounds(prefix, key, start, end)
+    bounds, words = keys
     with session.client() as client:
         revision = client.auth.grant(role, *rights, **bounds, timeout_s=session.timeout_s)
         _tell(session, revision, {"role": role, "granted": rights}, f"{role}: granted {', '.join(rights)} over {words}")
@@ -225,17 +234,9 @@ def grant(
 @_rights
 @_ranges
 @pass_session
-def revoke(
-    session: Session,
-    role: str,
-    rights: tuple[str, ...],
-    prefix: str | None,
-    key: str | None,
-    start: str | None,
-    end: str | None,
-) -> None:
+def revoke(session: Session, role: str, rights: tuple[str, ...], keys: Keys) -> None:
     """Take the RIGHTS from what ROLE was granted over exactly these keys. Grants over other ranges stay."""
-    bounds, words = _bounds(prefix, key, start, end)
+    bounds, words = keys
     with session.client() as client:
         revision = client.auth.revoke(role, *rights, **bounds, timeout_s=session.timeout_s)
         _tell(session, revision, {"role": role, "revoked": rights}, f"{role}: revoked {', '.join(rights)} over {words}")

@@ -1,7 +1,7 @@
 """A lease as a client holds it.
 
 It decides when this process must believe the lease lost: by its own clock, from *before* the last acknowledged
-keep-alive was sent, less a margin for clocks that drift (decisions.md "Leases"). A lease cannot protect
+keep-alive was sent, less a margin for clocks that drift (docs/decisions/README.md "Leases"). A lease cannot protect
 the time between a check and the act that follows, nor a pause of the machine. Only a fence does that.
 
 Unlike a node's leases these are kept alive by an event loop: a host that holds the GIL for a time to live loses them.

@@ -5,7 +5,7 @@ Order of one slice, which is the order that other threads may rely on:
     2. the new state is published: other threads read it from here on,
     3. events are shown, callers of this node get their results, reads that wait for this state are served.
 So whoever is told of a write, or sees its event, can read it; and an event can be taken before its writer's call
-returns (decisions.md "Watches"). While an entry is half applied nothing is published and nobody is told.
+returns (decisions/README.md "Watches"). While an entry is half applied nothing is published and nobody is told.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

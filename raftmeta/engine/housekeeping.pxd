@@ -1,5 +1,5 @@
 # The engine's own proposals: this node's session, keep-alives of its leases, and, on the leader, expiry and
-# the history floor. All are urgent: never Overloaded, never NoSpace (decisions.md "Leases").
+# the history floor. All are urgent: never Overloaded, never NoSpace (decisions/README.md "Leases").
 from libc.stdint cimport uint64_t
 
 from raftmeta.engine.state cimport Duties, Engine, OwnLeases

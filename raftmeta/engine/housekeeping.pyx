@@ -485,7 +485,7 @@ cdef bint _with_told_addresses(Engine* engine, const Membership* current, Member
 
 
 # A member's name answers as another incarnation: its disk was lost. It begins as a learner; the core swaps it for
-# its old self once it has caught up (decisions.md "Identity and genesis"). One at a time; then new addresses.
+# its old self once it has caught up (decisions/README.md "Identity and genesis"). One at a time; then new addresses.
 cdef status_t _follow_peers(Engine* engine) noexcept nogil:
     cdef const Membership* current = core_membership(engine.core)
     cdef Membership target

@@ -1,7 +1,7 @@
 # The engine's side of the network: who is at the other end, and what came; what goes out: engine/sending.
 #
 # A member is found by its incarnation; a connection is opened to a name. HELLO joins the two. A frame reaches the core
-# only if its connection's HELLO, its header and the cluster id agree (decisions.md "Identity and genesis").
+# only if its connection's HELLO, its header and the cluster id agree (decisions/README.md "Identity and genesis").
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.engine.state cimport Engine, Inbound, Links

@@ -2,7 +2,7 @@
 
 It decides whether a HELLO or a frame belongs here. It must never interpret a message (the core does), wait,
 or answer a frame that it refused: the connection is closed and counted, nothing else (docs/invariants.md I18, I19).
-Sources: decisions.md "Identity and genesis"; docs/formats.md "Frame", "HELLO".
+Sources: decisions/README.md "Identity and genesis"; docs/formats.md "Frame", "HELLO".
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

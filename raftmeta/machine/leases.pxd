@@ -1,4 +1,4 @@
-# Leases: a time to live on the replicated lease clock, and the keys that end with it (decisions.md "Leases").
+# Leases: a time to live on the replicated lease clock, and the keys that end with it (decisions/README.md "Leases").
 #
 # It keeps who holds which keys until when. It never removes a key and never expires anything by itself: an entry does,
 # and machine.pyx carries it out. No clock is read here: `lease_ms` is always that of the entry being applied.

@@ -1,13 +1,16 @@
 # The machine's face, for faces of other modules that take a machine.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
+from raftmeta.machine.dump cimport Dump
 from raftmeta.machine.state cimport Machine
-from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport status_t
 
 cdef class MachineHandle:
     cdef Machine* machine
-    cdef Vec[uint8_t] records           # of the entry under way, or of apply_many
 
-    cdef status_t _apply_records(self, uint32_t batch, Vec[uint64_t]* statuses) noexcept nogil
-    cdef list _due(self, bint sessions, uint64_t lease_ms, uint32_t most)
+cdef class DumpHandle:
+    cdef MachineHandle owner
+    cdef Dump dump
+    cdef uint32_t bytes_max
+    cdef bint is_done
+
+    cdef _end(self)             # all of it was taken

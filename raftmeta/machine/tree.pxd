@@ -69,7 +69,6 @@ cdef const Root* tree_pin(Tree* tree) noexcept nogil                # newest pub
 cdef void tree_unpin(Tree* tree, const Root* root) noexcept nogil
 cdef uint64_t root_revision(const Root* root) noexcept nogil
 cdef uint64_t root_count(const Root* root) noexcept nogil           # live keys, tombstones not counted
-cdef Hash128 root_hash(const Root* root) noexcept nogil
 # The short read: between enter and leave the newest root cannot be freed. Only for callers that exclude one another
 # (the GIL does); no wait in between. free-threaded builds use pin.
 cdef const Root* tree_enter(Tree* tree) noexcept nogil
@@ -94,5 +93,4 @@ cdef status_t tree_load_end(Tree* tree, uint64_t revision) noexcept nogil
 
 cdef uint64_t tree_count(const Tree* tree) noexcept nogil
 cdef uint64_t tree_bytes(const Tree* tree) noexcept nogil           # taken from the system, free lists included
-cdef uint64_t tree_used_bytes(const Tree* tree) noexcept nogil      # of those, in use: entries, nodes, roots, lists
 cdef Hash128 tree_hash(const Tree* tree) noexcept nogil             # sum over live newest entries, mod 2^128

@@ -702,10 +702,6 @@ cdef uint64_t root_count(const Root* root) noexcept nogil:
     return root.count
 
 
-cdef Hash128 root_hash(const Root* root) noexcept nogil:
-    return root.hash
-
-
 cdef inline Node* _leaf_of(const Root* root, const uint8_t* key, uint16_t key_length) noexcept nogil:
     cdef Node* node = root.node
     while node.level:
@@ -912,10 +908,6 @@ cdef uint64_t tree_count(const Tree* tree) noexcept nogil:
 
 cdef uint64_t tree_bytes(const Tree* tree) noexcept nogil:
     return tree.slab.retained_bytes
-
-
-cdef uint64_t tree_used_bytes(const Tree* tree) noexcept nogil:
-    return tree.slab.used_bytes
 
 
 cdef Hash128 tree_hash(const Tree* tree) noexcept nogil:

@@ -1,4 +1,5 @@
-# Watchers of this node: who gets which change, in revision order, without gap or duplicate (decisions.md "Watches").
+# Watchers of this node: who gets which change, in revision order, without gap or duplicate
+# (decisions/README.md "Watches").
 #
 # Not replicated. The thread that applies matches and enqueues *before* the write's completion; consumers (other
 # threads) take batches. A consumer that is too slow gets one LAGGED(resume revision), never silence. Events are shared:

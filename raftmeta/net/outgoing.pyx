@@ -6,7 +6,7 @@ It decides the pauses between attempts, and which frames are dropped when a peer
 keeps frames of a connection for the next one, and reads nothing but the answer to HELLO.
 
 It tells a refused reconnect at once. If a connection broke and its reconnect is refused, the process is gone, not the
-network. A follower then need not wait for its election time-out (decisions.md "Consensus").
+network. A follower then need not wait for its election time-out (decisions/README.md "Consensus").
 
 While a cluster moves to TLS, plain connections are accepted too. Then a plain attempt follows one by TLS that found
 nobody who speaks it, and the next is by TLS again. Every other failure of TLS stays a failure, so that a wrong

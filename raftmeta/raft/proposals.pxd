@@ -1,5 +1,5 @@
 # Proposals: the leader appends them, other members forward them, and the leader refuses them when there is no room
-# (decisions.md "Full disk").
+# (decisions/README.md "Full disk").
 #
 #     NOT_READY    leadership is being handed over (thesis 3.10)
 #     OVERLOADED   the leader's uncommitted bytes are at their limit

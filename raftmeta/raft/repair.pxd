@@ -1,6 +1,6 @@
 # Damaged records: this disk lost their bytes but knows their chain hashes, so any member that has the bytes can mend
 # them
-# (decisions.md "Log"). No leader is needed: the hash is the proof.
+# (decisions/README.md "Log"). No leader is needed: the hash is the proof.
 #
 # Until every one is mended and written again, this member gives no vote, does not campaign, acknowledges nothing at or
 # above the first of them, and marks its answers MESSAGE_REPAIRING.

@@ -5,7 +5,7 @@
 #     reads       a read index taken before round n was sent is good (thesis 6.4)
 #     lease reads for a while nobody else can be elected, counted from when round n was SENT (thesis 6.4.1; an option)
 #     lease clock it advances over the time between two confirmed rounds, by send time, and stands still otherwise: a
-#                 leader that nobody answers cannot let a lease expire (decisions.md "Leases"). Each round tells it to
+#                 leader that nobody answers lets no lease expire (decisions/README.md "Leases"). Each round tells it to
 #                 all members, so that the next leader goes on from there (docs/divergence.md "Time")
 from libc.stdint cimport uint64_t
 

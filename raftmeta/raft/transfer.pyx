@@ -84,7 +84,7 @@ cdef void transfer_tick(Core* core) noexcept nogil:
 
 
 # A leader whose disk is full refuses growth (raft/proposals). When a quorum of the others has room, one of them leads
-# better (decisions.md "Full disk").
+# better (decisions/README.md "Full disk").
 cdef void _leave_to_one_with_room(Core* core) noexcept nogil:
     cdef member_mask_t roomy = 0
     cdef uint32_t i

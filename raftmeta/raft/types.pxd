@@ -34,7 +34,7 @@ cdef packed struct Record:
     term_t term
     uint64_t chain              # chain_hash(chain of index - 1, this record); see raft/log
     uint64_t wall_ms            # leader's advisory wall time, milliseconds since 1970, non-decreasing in the log
-    uint64_t lease_ms           # lease clock at append, milliseconds, non-decreasing in the log (decisions.md "Leases")
+    uint64_t lease_ms           # lease clock at append, ms, never falls in the log (decisions/README.md "Leases")
     uint64_t reserved
     uint32_t group              # 0; several groups on one stream come later
     uint8_t type                # EntryType

@@ -3,13 +3,16 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
-from raftmeta.security.cipher cimport (FORMAT_KEY_BYTES, FORMAT_SEALING_BYTES, key_id_of, key_ring_add,
+from raftmeta.security.cipher cimport (FORMAT_KEY_BYTES, FORMAT_SEALING_BYTES, KeyRing, key_id_of, key_ring_add,
                                        key_ring_create, key_ring_current, key_ring_destroy, key_ring_has, key_ring_use,
                                        message_open, message_seal)
 from raftmeta.status cimport NO_KEY, NO_MEMORY, OK, status_t
 
 KEY_BYTES = FORMAT_KEY_BYTES
 SEALING_BYTES = FORMAT_SEALING_BYTES
+
+ctypedef status_t (*turn_t)(const KeyRing* ring, uint64_t key_id, const uint8_t* context, uint32_t context_length,
+                            const uint8_t* message, uint32_t length, Vec[uint8_t]* out) noexcept nogil
 
 
 def key_id(bytes key not None):
@@ -54,41 +57,30 @@ cdef class KeyRingHandle:
         return key_ring_has(self.ring, id)
 
     def seal(self, uint64_t id, bytes context not None, bytes message not None):
-        cdef Vec[uint8_t] sealed
-        cdef status_t status
-        cdef const uint8_t* about = <const uint8_t*>context
-        cdef const uint8_t* content = <const uint8_t*>message
-        cdef uint32_t about_length = <uint32_t>len(context)
-        cdef uint32_t length = <uint32_t>len(message)
-        memset(<void*>&sealed, 0, sizeof(sealed))
-        try:
-            with nogil:
-                status = message_seal(self.ring, id, about, about_length, content, length, &sealed)
-            return _told(status, id, &sealed)
-        finally:
-            sealed.release()
+        return _turned(message_seal, self.ring, id, context, message)
 
     def open(self, uint64_t id, bytes context not None, bytes message not None):
-        cdef Vec[uint8_t] opened
-        cdef status_t status
-        cdef const uint8_t* about = <const uint8_t*>context
-        cdef const uint8_t* content = <const uint8_t*>message
-        cdef uint32_t about_length = <uint32_t>len(context)
-        cdef uint32_t length = <uint32_t>len(message)
-        memset(<void*>&opened, 0, sizeof(opened))
-        try:
-            with nogil:
-                status = message_open(self.ring, id, about, about_length, content, length, &opened)
-            return _told(status, id, &opened)
-        finally:
-            opened.release()
+        return _turned(message_open, self.ring, id, context, message)
 
 
-cdef object _told(status_t status, uint64_t id, Vec[uint8_t]* found):
-    if status == NO_KEY:
-        raise KeyError(id)
-    if status == NO_MEMORY:
-        raise MemoryError
-    if status != OK:
-        raise ValueError("the message is not what was sealed")
-    return found.data[: found.size] if found.size else b""
+# The message sealed or opened, without the GIL.
+cdef bytes _turned(turn_t turn, const KeyRing* ring, uint64_t id, bytes context, bytes message):
+    cdef Vec[uint8_t] out
+    cdef status_t status
+    cdef const uint8_t* about = <const uint8_t*>context
+    cdef const uint8_t* content = <const uint8_t*>message
+    cdef uint32_t about_length = <uint32_t>len(context)
+    cdef uint32_t length = <uint32_t>len(message)
+    memset(<void*>&out, 0, sizeof(out))
+    try:
+        with nogil:
+            status = turn(ring, id, about, about_length, content, length, &out)
+        if status == NO_KEY:
+            raise KeyError(id)
+        if status == NO_MEMORY:
+            raise MemoryError
+        if status != OK:
+            raise ValueError("the message is not what was sealed")
+        return out.data[: out.size] if out.size else b""
+    finally:
+        out.release()

@@ -1,11 +1,9 @@
-"""The names in certificates for Python: for the client's check of a node, and for tools that make certificates."""
+"""The names in certificates for Python: for a client's check of a node."""
 
 from libc.stdint cimport uint8_t
 
 from raftmeta.security.identity cimport ROLE_PEER, CertifiedIdentity, identity_parse
 from raftmeta.status cimport OK
-
-from urllib.parse import quote
 
 from raftmeta.common.text import shown
 
@@ -18,13 +16,3 @@ def parse_identity(uri):
         return None
     return ("peer" if identity.role == ROLE_PEER else "client",
             shown(identity.cluster[:identity.cluster_length]), shown(identity.name[:identity.name_length]))
-
-
-def peer_uri(cluster, node):
-    """The URI of a node in its certificate."""
-    return f"raftmeta://{quote(cluster, safe='')}/{quote(node, safe='')}/peer"
-
-
-def client_uri(cluster, principal):
-    """The URI of a client in its certificate."""
-    return f"raftmeta://{quote(cluster, safe='')}/client/{quote(principal, safe='')}"

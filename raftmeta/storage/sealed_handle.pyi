@@ -1,16 +1,13 @@
-"""The sealed file as Python objects, for tests and tools; statuses are numbers of raftmeta/status.pxd."""
+"""The sealed file as Python objects, for Python code that has no node; statuses are numbers of raftmeta/status.pxd."""
 
 from __future__ import annotations
 
 from raftmeta.storage.storage_handle import Disk, Point
 
 class SealedWriterHandle:
-    """Writes one file: begin, chunks, then seal or abandon; every method returns a status."""
+    """Writes one file: begin, chunks, then seal; every method returns a status."""
 
     def __init__(self, disk: Disk) -> None: ...
-    @property
-    def broken(self) -> tuple[int, int, int]:
-        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def begin(
         self,
         name: str,
@@ -25,12 +22,8 @@ class SealedWriterHandle:
         """Start the working file."""
     def chunk(self, records: bytes, *, count: int = 1, split_key: bytes | None = None) -> int:
         """Append a chunk of count records; readers may begin at it when split_key is given."""
-    def sync(self) -> int:
-        """Make what was written so far durable, under no name yet."""
     def seal(self, *, state_hash: tuple[int, int] = (0, 0)) -> int:
         """Write the footer and make the file durable under its name."""
-    def abandon(self) -> None:
-        """Remove the working file."""
 
 class SealedReaderHandle:
     """Reads one file, a chunk at a time."""
@@ -49,9 +42,5 @@ class SealedReaderHandle:
         """(chunks, records, bytes of records, state hash)"""
     def next(self) -> tuple[int, bytes]:
         """Return (status, chunk); NOT_FOUND after the last one."""
-    def splits(self) -> list[tuple[int, bytes]]:
-        """Return (number of the chunk, first key) of every split."""
-    def seek(self, position: int) -> int:
-        """Go on from a split; return a status."""
     def close(self) -> None:
         """Close the file."""

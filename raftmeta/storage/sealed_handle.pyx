@@ -1,18 +1,15 @@
-"""The sealed file as Python objects, for tests and tools; the engine never touches this module."""
+"""The sealed file as Python objects, for Python code that has no node; the engine never touches this module."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.status cimport OK
 from raftmeta.storage cimport sealed
-from raftmeta.storage.sealed cimport SealedHeader, SealedReader, SealedSplit, SealedWriter
+from raftmeta.storage.sealed cimport SealedHeader, SealedReader, SealedWriter
 from raftmeta.storage.storage_handle cimport Disk, name_text
 
 
 cdef class SealedWriterHandle:
-    cdef SealedWriter writer
-    cdef Disk disk
-
     def __cinit__(self, Disk disk):
         self.disk = disk
         memset(<void*>&self.writer, 0, sizeof(SealedWriter))
@@ -20,10 +17,6 @@ cdef class SealedWriterHandle:
     def __dealloc__(self):
         if self.writer.is_open:
             sealed.sealed_abandon(&self.writer)
-
-    @property
-    def broken(self):
-        return self.writer.broken.what, self.writer.broken.a, self.writer.broken.b
 
     def begin(self, str name, *, point=(0, 0, 0), cluster=(0, 0), bytes membership=b"", uint32_t feature_level=1,
               uint64_t wall_ms=0, uint64_t membership_index=0):
@@ -43,22 +36,13 @@ cdef class SealedWriterHandle:
         return sealed.sealed_chunk(&self.writer, <const uint8_t*>records, <uint32_t>len(records), count,
                                    <const uint8_t*>key, <uint32_t>len(key), split_key is not None)
 
-    def sync(self):
-        return sealed.sealed_sync(&self.writer)
-
     def seal(self, *, state_hash=(0, 0)):
         cdef Hash128 state
         state.low, state.high = state_hash
         return sealed.sealed_seal(&self.writer, &state)
 
-    def abandon(self):
-        sealed.sealed_abandon(&self.writer)
-
 
 cdef class SealedReaderHandle:
-    cdef SealedReader reader
-    cdef Disk disk
-
     def __cinit__(self, Disk disk):
         self.disk = disk
         memset(<void*>&self.reader, 0, sizeof(SealedReader))
@@ -91,17 +75,6 @@ cdef class SealedReaderHandle:
         cdef uint32_t length = 0
         cdef int status = sealed.sealed_next(&self.reader, &records, &length)
         return status, records[:length] if status == OK and length else b""
-
-    def splits(self):
-        cdef SealedSplit split
-        cdef const uint8_t* key = NULL
-        found = []
-        while sealed.sealed_split(&self.reader, <uint32_t>len(found), &split, &key) == OK:
-            found.append((split.chunk, key[: split.key_length] if split.key_length else b""))
-        return found
-
-    def seek(self, uint32_t position):
-        return sealed.sealed_seek(&self.reader, position)
 
     def close(self):
         sealed.sealed_close(&self.reader)

@@ -1,6 +1,6 @@
 # HELLO is the first frame in each direction of a connection. It negotiates a version and binds the peer's identity
 # before
-# any Raft byte is read. It also tells genesis the peer's state (decisions.md "Identity and genesis").
+# any Raft byte is read. It also tells genesis the peer's state (decisions/README.md "Identity and genesis").
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import raftmeta
 from raftmeta.bindings import verbs
-from raftmeta.bindings.commands import decode_values, encode_operation
 from raftmeta.bindings.requests import hello_frame
 from raftmeta.operations import Put
 from tests.client.nodes import serving
 from tests.client.raw import ANSWER, EVENTS, PING, REFUSED, SESSION, RawClient, frame
+from tests.faces.bindings import decode_values, encode_operation
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_ports, wait_until
 from tests.wire.guarded import flipped_bits

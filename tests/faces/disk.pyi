@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from raftmeta.security.cipher_handle import KeyRingHandle
 from raftmeta.storage.storage_handle import Disk
+from tests.faces.storage import DiskCalls
 
 def use_keys_on_new_disks(keys: KeyRingHandle | None) -> None:
     """Files on all disks that are made from now on are read and written with these keys; None: they are plain."""
 
-class SimulatedDisk(Disk):
-    """A disk whose power can fail; every choice comes from the seed."""
+class SimulatedPort(Disk):
+    """The DiskPort of a simulated disk, and what only such a disk can do."""
 
-    def __init__(self, *, seed: int = 1, sector_bytes: int = 512, copy_of: SimulatedDisk | None = None) -> None: ...
+    def __init__(self, *, seed: int = 1, sector_bytes: int = 512, copy_of: SimulatedPort | None = None) -> None: ...
     def copy(self, *, seed: int = 1) -> SimulatedDisk:
         """Return the same moment with another future and no planned faults."""
     def plan(self, **faults: int) -> None:
@@ -38,3 +39,6 @@ class SimulatedDisk(Disk):
         """Lose a name for good; return a status."""
     def durable(self, name: str) -> bytes | None:
         """Return what a power cut would certainly leave of a file, None: not its name."""
+
+class SimulatedDisk(DiskCalls, SimulatedPort):
+    """A disk whose power can fail; every choice comes from the seed."""

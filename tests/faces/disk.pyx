@@ -6,6 +6,8 @@ from raftmeta.sim.world cimport disk as model
 from raftmeta.status cimport OK
 from raftmeta.storage.storage_handle cimport Disk
 
+from tests.faces.storage import DiskCalls
+
 FAULTS = ("cut_at_write", "cut_at_sync", "cut_after_sync", "fail_at_write", "fail_at_sync", "fail_at_read",
           "lose_at_write", "misdirect_at_write", "misdirect_by", "no_space_at_write", "capacity_bytes")
 
@@ -19,10 +21,10 @@ def use_keys_on_new_disks(keys):
     _keys = keys
 
 
-cdef class SimulatedDisk(Disk):
+cdef class SimulatedPort(Disk):
     cdef model.SimDisk* disk
 
-    def __cinit__(self, *, uint64_t seed=1, uint32_t sector_bytes=512, SimulatedDisk copy_of=None):
+    def __cinit__(self, *, uint64_t seed=1, uint32_t sector_bytes=512, SimulatedPort copy_of=None):
         if copy_of is None:
             self.disk = model.sim_disk_create(seed, sector_bytes)
         else:
@@ -80,3 +82,7 @@ cdef class SimulatedDisk(Disk):
         if image == NULL:
             return None
         return (<const uint8_t*>image.data)[: image.size] if image.size else b""
+
+
+class SimulatedDisk(DiskCalls, SimulatedPort):
+    """A disk whose power can fail; every choice comes from the seed."""

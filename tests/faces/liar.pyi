@@ -1,6 +1,10 @@
-"""Lies about a small world, for tests of its checks."""
+"""Facts and lies about a small world, for tests of its search and of its checks."""
 
 from raftmeta.sim.small.exhaustive_handle import Exhaustive
+
+def node_facts(world: Exhaustive) -> set[tuple[tuple[object, ...], ...]]:
+    """The nodes of each state that was met: role, terms, commit index, log and disk of each; nodes that
+    began alike in any order. Equal for two searches that reached the same."""
 
 class SmallLiar:
     """Bends one fact of one state of a small world; take() lets everything happen in that state, and Exhaustive.violation

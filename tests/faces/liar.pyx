@@ -1,4 +1,4 @@
-"""Lies about a small world, for tests of its checks; small_liar_handle.pyi is the manual."""
+"""Facts and lies about a small world, for tests of its search and of its checks; liar.pyi is the manual."""
 
 from __future__ import annotations
 
@@ -15,6 +15,26 @@ from raftmeta.sim.small.exhaustive_state cimport (BITS_PER_TERM, Exhaustive as N
                                                   SmallNodeState)
 from raftmeta.sim.small.node cimport SmallNode, SmallOutcome, SmallPointers, node_compare, node_look
 from raftmeta.sim.small.states cimport states_load
+
+
+# Of the node at this position: first its kind, so that nodes of one kind stand together when they are sorted.
+cdef tuple _node_facts(const NativeExhaustive* native, uint32_t position):
+    cdef const SmallNodeState* state = &native.nodes.data[native.world.nodes[position]]
+    log = tuple(native.entries.data[state.log[index]].chain for index in range(1, state.log_length + 1))
+    durable = tuple(native.entries.data[state.durable[index]].chain for index in range(1, state.durable_length + 1))
+    return (native.config.kinds[position], state.role, state.term, state.durable_term, state.committed,
+            bool(state.is_writing), log, durable)
+
+
+def node_facts(world: Exhaustive) -> set[tuple[tuple[object, ...], ...]]:
+    cdef uint32_t number
+    cdef NativeExhaustive* native = world.native
+    met = set()
+    for number in range(native.states.size - (native.violation != 0)):
+        if not states_load(native, number):
+            raise MemoryError
+        met.add(tuple(sorted(_node_facts(native, position) for position in range(native.config.nodes))))
+    return met
 
 
 cdef class SmallLiar:

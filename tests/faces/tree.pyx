@@ -8,10 +8,10 @@ from libc.string cimport memset
 
 from raftmeta.machine.tree cimport (
     ENTRY_TOMBSTONE, Cursor, Difference, Entry, cursor_next, cursor_seek, entry_at, entry_key, entry_previous,
-    entry_value, root_count, root_difference, root_find, root_hash, root_revision, tree_bytes, tree_count,
+    entry_value, root_count, root_difference, root_find, root_revision, tree_bytes, tree_count,
     tree_create_with, tree_cut_chain, tree_destroy, tree_enter, tree_find, tree_free_entry, tree_hash, tree_leave,
     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_pin, tree_publish, tree_put, tree_reclaim,
-    tree_remove, tree_unpin, tree_used_bytes, tree_writer_root)
+    tree_remove, tree_unpin, tree_writer_root)
 from raftmeta.machine.tree_node cimport compare_bytes
 from raftmeta.machine.tree_state cimport Root, Tree
 from raftmeta.native.atomics cimport load_acquire
@@ -107,7 +107,7 @@ cdef status_t _verify(const Root* root) noexcept nogil:
             high += digest.high + <uint64_t>(low < digest.low)
         last = entry
         cursor_next(&cursor)
-    digest = root_hash(root)
+    digest = root.hash
     if count != root_count(root) or low != digest.low or high != digest.high:
         return INVARIANT_BROKEN
     return OK
@@ -180,7 +180,7 @@ cdef class PinnedRoot:
     @property
     def hash(self):
         """128-bit state hash."""
-        return _number(root_hash(self._held()))
+        return _number(self._held().hash)
 
     def get(self, bytes key):
         """The record of key, tombstones too, or None."""
@@ -398,7 +398,7 @@ cdef class TreeHandle:
     @property
     def used_bytes(self):
         """Bytes in use."""
-        return tree_used_bytes(self._tree)
+        return self._tree.slab.used_bytes
 
     @property
     def has_piece_ready(self):

@@ -33,6 +33,19 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def relative(path: Path) -> str:
+    """The path below the checkout."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def declared(path: Path) -> list[str] | None:
+    """`__all__` as written in a module of Python; None when there is none."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "__all__" for target in node.targets):
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return None
+
+
 def is_python_facing(module: str) -> bool:
     """True for modules that may show names to Python and touch objects, outside their nogil functions."""
     return module.endswith("_handle") or module.startswith(FACES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from tests.machine import commands as c
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from raftmeta.common.invariants import NAMES
-from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
 from tests.faces.lies import forget_attachment, forget_keys, skip_revisions
+from tests.faces.machine import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 
 LEASE = 7

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine, loaded
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine, loaded
 from tests.machine.test_dump import records

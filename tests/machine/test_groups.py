@@ -9,7 +9,7 @@ import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from raftmeta.operations import prefix_end
 from tests.machine import commands as c
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftmeta.common.invariants import NAMES
-from raftmeta.machine.machine_handle import ApplyFatal, MachineHandle
 from raftmeta.storage.skipped_file import ENTRIES_MAX
+from tests.faces.machine import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 from tests.machine.machines import Machine
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from raftmeta.machine.machine_handle import Applied, MachineHandle
+from tests.faces.machine import Applied, MachineHandle
 from tests.machine import commands as c
 from tests.machine.model import Answer, Model, Record
 

@@ -424,7 +424,7 @@ def records_of(machine: Machine) -> list[bytearray]:
 
 def test_damaged_rights_are_refused() -> None:
     """Every byte of every record of rights, flipped: the load ends with a refusal, whatever it was."""
-    from raftmeta.machine.machine_handle import MachineHandle
+    from tests.faces.machine import MachineHandle
 
     records = records_of(rich())
     for position, record in enumerate(records):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.machine.machine_handle import UserStatus
+from tests.faces.machine import UserStatus
 from tests.machine import commands as c
 from tests.machine.machines import Answer, Machine, loaded
 from tests.machine.test_dump import dumped

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from raftmeta.native.native_handle import ChunkHandle, Map64Handle, RingHandle, VecHandle
+from tests.faces.native import ChunkHandle, Map64Handle, RingHandle, VecHandle
 
 NUMBERS = st.integers(0, 2**64 - 1)
 POSITIONS = st.integers(0, 100)

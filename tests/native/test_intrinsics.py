@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.native.native_handle import big64, crc32c, crc32c_by_table, hash64, hash128, random_stream
+from raftmeta.native.native_handle import crc32c, hash128
+from tests.faces.native import big64, crc32c_by_table, hash64, random_stream
 
 MASK_64 = (1 << 64) - 1
 

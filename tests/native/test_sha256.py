@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.native.native_handle import are_equal, hmac_sha256, sha256_of
+from tests.faces.native import are_equal, hmac_sha256, sha256_of
 
 # FIPS 180-4 examples.
 VECTORS = [

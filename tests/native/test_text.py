@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from raftmeta.common.text import shown
-from raftmeta.native.native_handle import text_is_plain
+from tests.faces.native import text_is_plain
 
 
 def is_plain(raw: bytes) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 import lmdb
 import pytest
 
-from raftmeta.machine.machine_handle import MachineHandle
 from raftmeta.storage.checkpoint import CheckpointStore, Manifest
 from tests.faces.checkpoints import CheckpointPortHandle
+from tests.faces.machine import MachineHandle
 from tests.machine import commands as c
 from tests.processes.waiting import wait_until
 
@@ -110,7 +110,7 @@ def test_a_restarted_node_goes_on_with_differences(port: CheckpointPortHandle, t
 
 
 def test_a_base_of_which_much_was_overwritten_is_not_kept_in_memory(port: CheckpointPortHandle) -> None:
-    """A difference would be as long as a whole checkpoint; decisions.md "Checkpoints"."""
+    """A difference would be as long as a whole checkpoint; docs/decisions/README.md "Checkpoints"."""
     machine = MachineHandle()
     fill(machine, 80_000, b"")
     port.begin_from(machine, is_kept=False)

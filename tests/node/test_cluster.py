@@ -111,7 +111,7 @@ def test_a_node_that_was_away_catches_up(tmp_path: Path) -> None:
 
 
 def test_members_with_other_settings_agree(tmp_path: Path) -> None:
-    """decisions.md "Commands": limits are checked where a command is made; an entry does the same everywhere."""
+    """decisions/README.md "Commands": limits are checked where a command is made; an entry does the same everywhere."""
     nodes = make_nodes(tmp_path)
     peers = {name: str(address) for name, address in nodes["a"].identity.peers.items()}
     settings = {"a": (1000, 16), "b": (2 * MIB, 1000), "c": (1, 100_000)}

@@ -11,7 +11,7 @@ import pytest
 
 from raftmeta import Client, Config, ConfigError, InvalidArgument, Node, snapshot
 from raftmeta.config import _RANGES, Address, Identity
-from raftmeta.storage.storage_handle import FolderDisk
+from tests.faces.storage import FolderDisk
 
 PEERS = {"a": "127.0.0.1:7001", "b": "127.0.0.1:7002"}
 

@@ -186,7 +186,7 @@ def test_a_received_state_that_cannot_be_read_ends_the_start(cluster: Cluster) -
 
 
 def test_callers_and_watchers_of_an_overtaken_member_lose_nothing(cluster: Cluster) -> None:
-    """decisions.md "Snapshots": answers come from the session table, events from the history of the new state."""
+    """decisions/README.md "Snapshots": answers are in the session table, events in the history of the new state."""
     cut_off = cluster.followers()[0]
     with cut_off.watch(prefix="", timeout_s=20) as watch, cut_off.lease(30) as lease:
         cut_off.put("mine", b"1", lease=lease)

@@ -131,7 +131,7 @@ def test_a_held_gil_costs_no_leader_no_lease_and_no_time(
 
 @pytest.mark.uninstrumented
 def test_a_watched_host_that_hangs_loses_its_leases(memory_folder: Path) -> None:
-    """decisions.md "Leases": as long as Python runs they are kept; when it stops they end, and the node says so."""
+    """decisions/README.md "Leases": they are kept while Python runs; when it stops they end, and the node says so."""
     with Cluster(memory_folder, host_watchdog_s=0.3) as cluster:
         holder, other = cluster.followers()
         lease = holder.call(keep_lease)

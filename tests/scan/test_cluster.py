@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import raftmeta
-from raftmeta.bindings.commands import decode_values
 from raftmeta.errors import Compacted, FutureRevision, InvalidArgument, ReadyTimeout
 from raftmeta.operations import Put
 from raftmeta.scan import Batches, ClusterScan, Scope, followers_first, node_urls
@@ -21,6 +20,7 @@ from raftmeta.scan.cluster import between
 from raftmeta.scan.scan_handle import ColumnsHandle, FeedHandle
 from tests.client.nodes import serving
 from tests.client.raw import RawClient, frame
+from tests.faces.bindings import decode_values
 from tests.scan.states import PREVIOUS, as_row, change_rows, fill, previous_rows, told, told_previous
 
 OK, NOT_FOUND, CORRUPT, STALE = 0, 73, 75, 78  # raftmeta/status.pxd

@@ -13,10 +13,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 import raftmeta
-from raftmeta.security.identity_handle import client_uri, peer_uri
+from raftmeta.security.pki import Identity
 
 DAY = datetime.timedelta(days=1)
 NO_PASSWORD = serialization.NoEncryption()
+
+
+def peer_uri(cluster: str, node: str) -> str:
+    return Identity(cluster, "node", node).uri
+
+
+def client_uri(cluster: str, principal: str) -> str:
+    return Identity(cluster, "client", principal).uri
 
 
 def now() -> datetime.datetime:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.security.identity_handle import client_uri, parse_identity, peer_uri
+from raftmeta.security.identity_handle import parse_identity
+from tests.security.certificates import client_uri, peer_uri
 
 # A name as config.check_name takes it.
 NAMES = st.text(min_size=1, max_size=64).filter(lambda name: name.isprintable() and len(name.encode()) <= 64)

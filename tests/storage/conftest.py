@@ -9,8 +9,8 @@ import pytest
 
 from raftmeta.native.native_handle import crc32c
 from raftmeta.security.cipher_handle import KeyRingHandle
-from raftmeta.storage.storage_handle import Disk
 from tests.faces.disk import use_keys_on_new_disks
+from tests.faces.storage import DiskCalls
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(32, 64))
@@ -36,7 +36,7 @@ def each_encryption(request: pytest.FixtureRequest) -> Iterator[KeyRingHandle | 
     use_keys_on_new_disks(None)
 
 
-def encrypted_runs(disk: Disk, name: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+def encrypted_runs(disk: DiskCalls, name: str) -> Iterator[tuple[bytes, bytes, bytes]]:
     """(uuid of the segment, nonce, tag) of each run of encrypted records in a segment, by its last record."""
     file = disk.open(name)
     content = disk.read(file, 0, disk.size(file))

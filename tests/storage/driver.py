@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from raftmeta.storage.storage_handle import OpenedLog, WalHandle, make_record, record_fields
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import OpenedLog, WalHandle, make_record, record_fields
 from tests.storage.names import Status, WalState
 
 Point = tuple[int, int, int]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from raftmeta.common.invariants import NAMES
-from raftmeta.storage.sealed_handle import SealedWriterHandle
-from raftmeta.storage.storage_handle import WalHandle, make_record
 from tests.faces.disk import SimulatedDisk
+from tests.faces.sealed import SealedWriterHandle
+from tests.faces.storage import WalHandle, make_record
 from tests.storage.names import Status
 from tests.storage.test_wal import LIMITS, begun_log
 

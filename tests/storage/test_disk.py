@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from raftmeta.storage.storage_handle import Disk, DiskError, FolderDisk, WalHandle, make_record
+from raftmeta.storage.storage_handle import DiskError
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import FolderDisk, WalHandle, make_record
 from tests.storage.driver import LogModel
 from tests.storage.names import Status, WalState
+
+Disk = FolderDisk | SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -252,7 +255,8 @@ def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys
-from raftmeta.storage.storage_handle import DiskError, FolderDisk
+from raftmeta.storage.storage_handle import DiskError
+from tests.faces.storage import FolderDisk
 disk = FolderDisk(sys.argv[1])
 file = disk.open("a", create=True)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -365,7 +369,7 @@ def test_a_log_on_a_real_disk_comes_back(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
-from raftmeta.storage.storage_handle import FolderDisk, WalHandle, make_record
+from tests.faces.storage import FolderDisk, WalHandle, make_record
 wal = WalHandle(FolderDisk(sys.argv[1]), segment_bytes=32768, alignment_bytes=4096)
 opened = wal.open()
 chain = 0
@@ -373,7 +377,7 @@ index = 1
 if opened.state == 5:
     wal.begin()
 elif opened.records:
-    from raftmeta.storage.storage_handle import record_fields
+    from tests.faces.storage import record_fields
     index, _, chain, _ = record_fields(opened.records[-1])
     index += 1
 while True:

@@ -17,9 +17,10 @@ from raftmeta.native.native_handle import crc32c, hash128
 from raftmeta.security.cipher_handle import KeyRingHandle, key_id
 from raftmeta.storage.checkpoint import CheckpointDamaged, CheckpointKeyMissing, CheckpointStore
 from raftmeta.storage.keys_in_use import keys_of_folder
-from raftmeta.storage.sealed_handle import SealedReaderHandle, SealedWriterHandle
-from raftmeta.storage.storage_handle import FolderDisk, WalHandle, key_id_of_head, make_record
+from raftmeta.storage.storage_handle import key_id_of_head
 from tests.faces.disk import SimulatedDisk
+from tests.faces.sealed import SealedReaderHandle, SealedWriterHandle
+from tests.faces.storage import FolderDisk, WalHandle, make_record
 from tests.storage.conftest import KEY, OTHER_KEY, encrypted_runs, keys_of_test
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState

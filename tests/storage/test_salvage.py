@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from raftmeta.face.stopped_log import Point, StoppedLog, follow
-from raftmeta.storage.storage_handle import record_fields
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import record_fields
 from tests.storage.driver import LogDriver, LogModel
 from tests.storage.names import Status
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.storage.sealed_handle import SealedReaderHandle, SealedWriterHandle
 from tests.faces.disk import SimulatedDisk
+from tests.faces.sealed import SealedReaderHandle, SealedWriterHandle
 from tests.storage.names import Status
 
 pytestmark = pytest.mark.usefixtures("each_encryption")

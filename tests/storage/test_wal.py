@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from raftmeta.security.cipher_handle import KeyRingHandle
-from raftmeta.storage.storage_handle import WalHandle, make_record, record_fields
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import WalHandle, make_record, record_fields
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from raftmeta.storage.storage_handle import OpenedLog, WalHandle, record_fields
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import OpenedLog, WalHandle, record_fields
 from tests.storage.driver import LogDriver, LogModel
 from tests.storage.names import Status, WalState
 

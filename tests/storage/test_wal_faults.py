@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.storage.storage_handle import WalHandle, make_record
 from tests.faces.disk import SimulatedDisk
+from tests.faces.storage import WalHandle, make_record
 from tests.storage.driver import LogDriver
 from tests.storage.names import Status, WalState
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.bindings.commands import encode_operation, encode_txn
 from raftmeta.errors import InvalidArgument
 from raftmeta.operations import (
     Add,
@@ -32,6 +31,7 @@ from raftmeta.operations import (
     Version,
     prefix_end,
 )
+from tests.faces.bindings import encode_operation, encode_txn
 from tests.faces.wire import CommandDecoder
 from tests.wire.names import Status
 
@@ -110,6 +110,10 @@ def test_a_key_takes_its_number_from_an_earlier_addition() -> None:
     )
     wire = [[6, 0, b"x"], [8, 0, b"n", 1], [2, 8, b"job/", b"", 0, 1], [1, 8, b"last/", b"", 0, 1]]
     assert payload == packed([[], wire, []])
+    for earlier in ([], [Get("x")]):
+        with pytest.raises(InvalidArgument, match="position of an Add") as error:
+            encode_txn(then=[*earlier, Put("k", b"", number_from=0)])
+        assert error.value.field == f"then[{len(earlier)}].number_from"
 
 
 WRONG: list[tuple[Callable[[], Any], str, str]] = [
@@ -125,7 +129,6 @@ WRONG: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: Put("k", b"", lease=2**64), "lease", "must be 0 to 18446744073709551615"),
     (lambda: Put("k", b"", lease=True), "lease", "must be an int, not bool"),
     (lambda: Put("k", b"", previous=1), "previous", "must be a bool, not int"),  # type: ignore[arg-type]
-    (lambda: Put("k", b"", number_from=0), "number_from", "position of an Add"),
     (lambda: Put("k", b"", number_from=2**16), "number_from", "must be 0 to 65535"),
     (lambda: Put("k" * 461, b"", number_from=0), "key", "no room for the 20 digits"),
     (lambda: Create("k", None), "value", "not NoneType"),  # type: ignore[arg-type]

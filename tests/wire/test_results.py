@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftmeta.bindings.commands import decode_result, decode_values
 from raftmeta.errors import InvariantBroken
 from raftmeta.operations import KeyRecord, RangeResult, TxnResult
+from tests.faces.bindings import decode_result, decode_values
 from tests.faces.wire import result_write
 from tests.wire.names import Status
 

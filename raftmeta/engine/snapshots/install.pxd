@@ -1,4 +1,4 @@
-# One state takes the place of another: the end of a received snapshot (decisions.md "Snapshots").
+# One state takes the place of another: the end of a received snapshot (decisions/README.md "Snapshots").
 from raftmeta.engine.state cimport Engine
 from raftmeta.status cimport status_t
 

@@ -4,7 +4,7 @@ It decides which copy of the state is the newest whole one. It must never believ
 read to its end, or remove the last one that is there.
 
 A damaged copy is told and passed over; the one before it and the log, which is kept back to it, lead to the same state.
-Where neither does, boot begins anew, and another member's snapshot brings the state (decisions.md "Snapshots").
+Where neither does, boot begins anew, and another member's snapshot brings the state (decisions/README.md "Snapshots").
 """
 
 from libc.stdint cimport uint8_t, uint32_t

@@ -2,7 +2,7 @@
 #
 # A point comes when enough was applied since the last one, counted by the log alone, so that all members take the same
 # ones. There the applier stops, leases and sessions are copied in slices, and it goes on while the rest is written
-# (decisions.md "Snapshots").
+# (decisions/README.md "Snapshots").
 from raftmeta.engine.disk_jobs cimport DiskJob
 from raftmeta.engine.snapshots.state cimport TAKING_DUE, TAKING_PREPARING, SnapshotFile, Snapshots
 from raftmeta.engine.state cimport Engine

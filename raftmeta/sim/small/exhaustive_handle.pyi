@@ -44,10 +44,6 @@ class Exhaustive:
     def path(self) -> list[str]:
         """A short history that leads to the violation, one action a line; empty when there is none."""
 
-    def facts(self) -> set[tuple[tuple[object, ...], ...]]:
-        """The nodes of each state that was met: role, terms, commit index, log and disk of each; nodes that
-        began alike in any order. Equal for two searches that reached the same."""
-
     @property
     def counts(self) -> dict[str, int]:
         """How far the search is: states found and taken, those that others cover, transitions, depth (actions from the

@@ -10,10 +10,8 @@ from raftmeta.raft.types cimport LEARNER, VOTER_INCOMING, Member, Membership, Me
 from raftmeta.sim.small.exhaustive cimport exhaustive_create, exhaustive_destroy, exhaustive_path, exhaustive_run
 from raftmeta.sim.small.exhaustive_state cimport (ACT_CHANGE, ACT_CRASH, ACT_CRASH_AFTER_WRITE, ACT_DELIVER,
                                                   ACT_HEARTBEAT, ACT_PERSIST, ACT_PROPOSE, ACT_TIME_OUT,
-                                                  SMALL_NODES_MAX, Exhaustive as NativeExhaustive, SmallConfig,
-                                                  SmallNodeState)
+                                                  SMALL_NODES_MAX, SmallConfig)
 from raftmeta.sim.small.node cimport SMALL_BEGINNING_MAX, SMALL_STOPPED, SmallBeginning
-from raftmeta.sim.small.states cimport states_load
 
 INVARIANTS = {
     1: "I1 election safety",
@@ -85,15 +83,6 @@ cdef str _message_text(const Message* message):
     if message.commit:
         text += f", commit {message.commit}"
     return text + (", refused" if message.reject else "")
-
-
-# Of the node at this position: first its kind, so that nodes of one kind stand together when they are sorted.
-cdef tuple _node_facts(const NativeExhaustive* native, uint32_t position):
-    cdef const SmallNodeState* state = &native.nodes.data[native.world.nodes[position]]
-    log = tuple(native.entries.data[state.log[index]].chain for index in range(1, state.log_length + 1))
-    durable = tuple(native.entries.data[state.durable[index]].chain for index in range(1, state.durable_length + 1))
-    return (native.config.kinds[position], state.role, state.term, state.durable_term, state.committed,
-            bool(state.is_writing), log, durable)
 
 
 def _name(member: int) -> str:
@@ -177,16 +166,6 @@ cdef class Exhaustive:
         finally:
             actions.release()
         return lines
-
-    def facts(self) -> set[tuple[tuple[object, ...], ...]]:
-        """The nodes of each state that was met, those that began alike in any order."""
-        cdef uint32_t number
-        met = set()
-        for number in range(self.native.states.size - (self.native.violation != 0)):
-            if not states_load(self.native, number):
-                raise MemoryError
-            met.add(tuple(sorted(_node_facts(self.native, position) for position in range(self.native.config.nodes))))
-        return met
 
     @property
     def counts(self) -> dict[str, int]:

@@ -3,7 +3,7 @@
 A chunk is made per poll, so a crash may come between any two, and between the commit and the word of it. Now and then
 a poll finds nothing new (its thread waits for the GIL), or the store fails and nothing has changed.
 It decides when a step is done, by the disk's random stream. It must never keep half a checkpoint.
-Sources: raftmeta/engine/snapshots/checkpoint.pxd; decisions.md "Checkpoints".
+Sources: raftmeta/engine/snapshots/checkpoint.pxd; decisions/README.md "Checkpoints".
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

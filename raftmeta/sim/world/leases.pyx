@@ -10,7 +10,7 @@
          renewal, however often the leader changes
          no lease is kept for a host that stands still for longer than its watchdog allows (Config.host_watchdog_s)
 It must never renew a lease itself. The engine keeps it, as in production (engine/housekeeping).
-Sources: decisions.md "Leases"; docs/invariants.md I17.
+Sources: decisions/README.md "Leases"; docs/invariants.md I17.
 """
 
 from libc.stdint cimport uint32_t, uint64_t

@@ -1,4 +1,4 @@
-"""Commands from Python objects and results to Python objects; the native side is commands.pxd."""
+"""Commands and results as functions that give and take bytes, for tests: as a node's verbs make and read them."""
 
 from __future__ import annotations
 
