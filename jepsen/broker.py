@@ -4,7 +4,8 @@ It stands for any program that embeds raftmeta, and uses public names only. `liv
 calls `ask` and `close` in it, `stop_asking` of jepsen/workers.py, and `hold_gil`, as a hung C extension does.
 
 In a secure run it has TLS and encryption at rest. A lie is a mistake that is planted to see whether the run finds it: a
-node is `deaf` to changes of its certificates, `lenient` with revoked ones, or goes on with its first key (`keyless`).
+node is `deaf` to changes of its certificates, `lenient` with revoked ones, goes on with its first key (`keyless`), or
+turns no rights on (`open`).
 
 It ends with EXIT_NODE_STOPPED when its node had to stop (Fatal), and keeps the files.
 """
@@ -100,16 +101,21 @@ class Program:
         return {word: metrics[word] for word in TLS_METRICS}
 
 
+class _LenientTls(raftmeta.Tls):
+    """Reads its files again when the lists of revoked ones change, and forgets the lists."""
+
+    def read(self) -> Any:
+        return dataclasses.replace(super().read(), revoked=None)
+
+
 def _tls_of(files: dict[str, str], lies: list[str]) -> raftmeta.Tls:
     if "deaf" in lies:
         frozen = Path(f"{Path(files['key']).parent}-frozen-{os.getpid()}")
         shutil.copytree(Path(files["key"]).parent, frozen)
         files = {word: str(frozen / Path(path).name) for word, path in files.items()}
-    return raftmeta.Tls(
-        certificate=files["certificate"],
-        key=files["key"],
-        authorities=files["authorities"],
-        revoked=None if "lenient" in lies else files["revoked"],
+    kind = _LenientTls if "lenient" in lies else raftmeta.Tls
+    return kind(
+        certificate=files["certificate"], key=files["key"], authorities=files["authorities"], revoked=files["revoked"]
     )
 
 
@@ -134,7 +140,10 @@ async def close(program: Program) -> None:
 
 
 async def set_rights(program: Program, passwords: dict[str, str], grants: dict[str, list[Any]]) -> None:
-    """Make users and their roles, and ask everybody for rights from now on. grants: (rights, prefix) of each role."""
+    """Make users and their roles, and ask everybody for rights from now on. grants: (rights, prefix) of each role.
+
+    The last is left out where that is the lie.
+    """
     auth = program.face.auth
     for user, password in passwords.items():
         await auth.put_user(user, password)
@@ -143,7 +152,8 @@ async def set_rights(program: Program, passwords: dict[str, str], grants: dict[s
         for rights, prefix in granted:
             await auth.grant(role, *rights, prefix=prefix)
         await auth.bind(role, role)
-    await auth.enable()
+    if "open" not in program.lies:
+        await auth.enable()
 
 
 async def find(program: Program, text: str) -> list[str]:

@@ -19,7 +19,7 @@ CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has
 SPARES = 2
 TIME_MAX_S = 24 * 3600.0
 RATE_MAX = 100_000.0
-PLANTED = ("deaf", "lenient", "keyless", "open")  # jepsen/broker.py; open: nobody is asked for rights
+PLANTED = ("deaf", "lenient", "keyless", "open")  # jepsen/broker.py
 RUIN = ("kill", *(name for name, nemesis in NEMESES.items() if nemesis.harm is Harm.STORAGE))
 
 
