@@ -96,6 +96,8 @@ class Config:
         each. Every connection has a share. The node does not serve one above its share until it reads; its watches lag.
     client_idle_s: the node asks a client that is silent for so long whether it lives, and disconnects one that does
         not read for so long.
+    rights_required: serve no client while the cluster's rights are off. Set it before the founding, and no client can
+        do anything before there is an admin (docs/security.md "The first admin").
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -133,6 +135,7 @@ class Config:
     client_memory_bytes_max: int = 256 * _MIB
     client_idle_s: float = 10.0
     local_clients: bool = False
+    rights_required: bool = False
     lease_reads: bool = False
     checks: bool = False
     insecure: bool = False

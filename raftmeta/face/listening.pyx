@@ -87,6 +87,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
     limits.memory_max = config.client_memory_bytes_max
     limits.session_window = config.session_window
     limits.value_bytes_max = config.value_bytes_max
+    limits.needs_rights = config.rights_required
     listener = local_listener = None
     try:
         if identity.client_listen is not None:

@@ -21,7 +21,8 @@ from raftmeta.native.memory cimport give_back_memory
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
                                   stream_is_revoked, stream_read, stream_refusal, stream_secure, stream_write)
-from raftmeta.server.authentication cimport authentication_is_near, authentication_release
+from raftmeta.server.authentication cimport (authentication_by_certificate, authentication_is_near,
+                                             authentication_release)
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
@@ -127,6 +128,7 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
             connection_refuse(server, connection, status, _why(status))
             return False
         connection.state = CONNECTION_OPEN
+        authentication_by_certificate(connection)
         requests_tell_leader(server, connection)
         return True
     status = client_request_decode(body, length, &request)

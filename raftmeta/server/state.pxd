@@ -32,6 +32,7 @@ cdef struct ClientLimits:
     uint64_t memory_max             # answers and events that wait for all connections: half of it each
     uint32_t session_window         # told to clients
     uint32_t value_bytes_max
+    bint needs_rights           # nobody is served while rights are off
 
 cdef enum ClientWatchState:
     CLIENT_WATCH_OPENING = 1    # SUBMIT_WATCH is under way
@@ -90,6 +91,7 @@ cdef struct Principal:
     uint8_t name_length         # 0: nobody proved anything
     uint8_t[PRINCIPAL_BYTES_MAX] name
     uint64_t rights_revision    # under which a secret was proved; 2^63 - 1: by a certificate, which no change makes old
+    uint64_t token              # by which it speaks for the user; 0: by a password or a certificate
 
 # An authentication between its two steps.
 cdef struct Exchange:
@@ -177,7 +179,7 @@ cdef struct ClientServer:
     uint64_t turn_bytes         # made in this turn
     uint64_t memory_high        # of both, since memory was given back to the system
     uint64_t rights_revision    # that the watches were looked at under
-    uint8_t[32] disguise        # makes up the salts of users that do not exist
+    uint8_t[32] disguise        # makes up the salts of users that do not exist, where the cluster has no seed for that
     FailureSlot[TUNE_FAILURE_SLOTS] slots    # by the hash of a user's name
     member_id_t leader_told
     NodeStatus status           # as of this turn

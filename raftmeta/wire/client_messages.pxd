@@ -35,9 +35,10 @@ cdef enum ClientRequestKind:
     REQUEST_MACHINE_READ = 14
     REQUEST_LEASES = 15
     REQUEST_AUTHENTICATE = 16
+    REQUEST_RIGHTS = 17
 
 cdef enum:
-    REQUEST_KIND_MAX = REQUEST_AUTHENTICATE
+    REQUEST_KIND_MAX = REQUEST_RIGHTS
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # the state that the node has applied, without asking the leader
@@ -62,13 +63,13 @@ cdef enum ClientMessageKind:
 # Fields that a kind does not have are zero.
 cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind
-    uint8_t flags               # ClientReadFlags, or the filter of a watch
+    uint8_t flags               # ClientReadFlags, the filter of a watch, or the RightsPage of a RIGHTS
     uint64_t id
     uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
                                 # membership; PIECE: offset; LEASES: the least id
-    uint32_t limit              # of a range; PIECE: length
+    uint32_t limit              # of a range or of RIGHTS; PIECE: length
     Bytes key                   # key, start of a range, name, a command's payload, or a membership; AUTHENTICATE: a
-                                # name, then a nonce
+                                # name, then a nonce; RIGHTS: the least name
     Bytes end                   # end of a range, address, or a call; AUTHENTICATE: a nonce, then a proof
 
 cdef struct ClientMessage:
