@@ -36,7 +36,8 @@ from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witnes
 from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PRINCIPAL,
                                              CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS, SIM_WATCHES,
                                              VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
-                                             VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World, violate)
+                                             VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch,
+                                             World, violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
 
