@@ -35,11 +35,19 @@ class Client(Coordinated, client.Client):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        token: str | None = None,
         tls: Tls | None = None,
     ) -> None:
         self.owner = life_of(owner)
         super().__init__(
-            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password, tls=tls
+            url,
+            cluster=cluster,
+            name=name,
+            session_ttl_s=session_ttl_s,
+            user=user,
+            password=password,
+            token=token,
+            tls=tls,
         )
 
     def look_at_state(self) -> tuple[State, int]:

@@ -115,6 +115,8 @@ class Config:
     principal_bytes_max, principal_connections_max, principal_watches_max, principal_leases_max, principal_sessions_max:
         what one principal may have at once: bytes of requests under way, connections, watches, leases and sessions. A
         session may keep session_window results. 0: no bound.
+    rights_required: serve no client while the cluster's rights are off. Set it before the founding, and no client can
+        do anything before there is an admin (docs/security.md "The first admin").
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -162,6 +164,7 @@ class Config:
     principal_leases_max: int = 0
     principal_sessions_max: int = 0
     local_clients: bool = False
+    rights_required: bool = False
     lease_reads: bool = False
     checks: bool = False
     insecure: bool = False

@@ -518,11 +518,13 @@ def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> Ra
 _RIGHTS = ("read", "write", "watch", "lease", "member", "snapshot", "admin")  # machine/rights_state Right, by bit
 
 
-def permission_denied(principal: str, right: int, start: bytes, end: bytes | None) -> PermissionDenied:
-    """The error of a denied operation. right: the bit that is missing; 0: it was not told."""
+def permission_denied(
+    principal: str, right: int, start: bytes, end: bytes | None, *, who: str = ""
+) -> PermissionDenied:
+    """The error of a denied operation. right: the missing bit; 0: it was not told. who: where no name is known."""
     name = _RIGHTS[right.bit_length() - 1] if right else ""
     keys = "" if not start and not end else f" of {start!r}" if end is None else f" of [{start!r}, {end!r})"
-    who = principal or "a client that proved nothing"
+    who = principal or who or "a client that proved nothing"
     what = f"has no right to {name}{keys}" if name else "has no right to the operation"
     return PermissionDenied(f"{who} {what}", principal=principal, right=name, start=start, end=end)
 

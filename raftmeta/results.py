@@ -10,11 +10,15 @@ from typing import NamedTuple
 from raftmeta.operations import KeyRecord, RangeResult, TxnResult
 
 __all__ = [
+    "Grant",
     "MemberStatus",
     "NodeEvent",
     "NodeStatus",
     "Problem",
+    "RightsStatus",
+    "Role",
     "TxnReply",
+    "User",
     "WatchBatch",
     "WatchEvent",
     "WatchReset",
@@ -29,6 +33,46 @@ class TxnReply:
     results: list[int | KeyRecord | RangeResult | TxnResult | None]
     revision: int
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RightsStatus:
+    """Whether rights are on. user: the name that this client proved, "" for none and for a node."""
+
+    is_enabled: bool
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of the cluster. tokens: the ids of its tokens. Its password is never shown.
+
+    has_password: False for a user who proves itself by a certificate only. is_one_time: the user must choose another
+        password before it may do anything else.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    has_password: bool
+    is_one_time: bool
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights over [start, end); end b"": to the last key."""
+
+    rights: tuple[str, ...]
+    start: bytes
+    end: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role and what it grants."""
+
+    name: str
+    grants: tuple[Grant, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.lint import invariants
 from tests.lint.rules import for_each
-from tests.lint.sources import module_name, source_files
-from tests.lint.statuses import MODULES
+from tests.lint.sources import PACKAGE, module_name, source_files
+from tests.lint.statuses import MODULES, enum_text, members
 from tests.lint.stubs import differences, visible_names
 
 
@@ -42,6 +42,13 @@ def test_numbers_for_python_are_those_of_the_headers() -> None:
     """`python -m tests.lint.statuses` writes them."""
     for path, text in MODULES.items():
         assert path.read_text() == text, path.name
+
+
+def test_no_two_statuses_have_one_number() -> None:
+    """Of raftmeta/status.pxd and of the refusals of TLS, which stand in the same places."""
+    found = members((PACKAGE / "status.pxd").read_text()) + members(enum_text("security/tls_state.pxd", "TlsRefusal"))
+    numbers = [line.split(" = ")[1] for line in found.splitlines()]
+    assert len(numbers) > 60 and len(set(numbers)) == len(numbers)
 
 
 def example() -> ModuleType:

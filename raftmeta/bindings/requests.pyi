@@ -85,6 +85,8 @@ class RequestEncoder:
         """A request that the node connects to one that is no member."""
     def leases(self, least: int) -> bytes:
         """A request for a page of the leases with this id and above, in order, as the node has applied them."""
+    def rights(self, page: int, first: bytes, limit: int) -> bytes:
+        """A request for a page of users or roles (machine/rights_show): names from first on, limit of them; 0: a page."""
     def snapshot(self) -> bytes:
         """A request to open a sealed file with everything acknowledged so far."""
     def piece(self, offset: int, length: int) -> bytes:

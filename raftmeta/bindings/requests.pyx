@@ -20,11 +20,11 @@ from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, 
                                             CLIENT_LEADER, CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
                                             REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_GROUPS, REQUEST_LEASES,
-                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
-                                            REQUEST_PING, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
-                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
-                                            ClientRequest, client_frame_begin, client_frame_decode, client_frame_end,
+                                            REQUEST_GROUPS, REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET,
+                                            REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE,
+                                            REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER,
+                                            REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, ClientRequest,
+                                            client_frame_begin, client_frame_decode, client_frame_end,
                                             client_message_decode, client_request_encode)
 from raftmeta.wire.commands cimport (COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
                                      LEASES_MAX, Bytes, Command, LeaseItem, command_encode, command_init,
@@ -237,6 +237,14 @@ cdef class RequestEncoder:
         memset(&request, 0, sizeof(ClientRequest))
         request.number = least
         return self._encode(&request, REQUEST_LEASES)
+
+    def rights(self, uint8_t page, bytes first not None, uint32_t limit):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.flags = page
+        request.limit = limit
+        request.key = _window(first)
+        return self._encode(&request, REQUEST_RIGHTS)
 
     def snapshot(self):
         cdef ClientRequest request

@@ -10,9 +10,10 @@ import importlib
 import os
 
 import click
+from click.core import ParameterSource
 
 import raftmeta
-from raftmeta.cli.passwords import VARIABLE, password_of
+from raftmeta.cli.passwords import VARIABLE, password_of, token_of
 from raftmeta.cli.session import Session, tls_of
 
 # Which file of this package has which commands, under COMMANDS.
@@ -74,6 +75,12 @@ class Commands(click.Group):
     metavar="FILE",
     help=f"Its password, in the first line. Without it: the variable {VARIABLE}, or a prompt.",
 )
+@click.option(
+    "--token-file",
+    envvar="RAFTMETA_TOKEN_FILE",
+    metavar="FILE",
+    help="A token in the place of --user and its password, in the first line (auth token new).",
+)
 @click.version_option(raftmeta.__version__, prog_name="raftmeta")
 @click.pass_context
 def app(
@@ -89,12 +96,16 @@ def app(
     tls_crl: str | None,
     user: str | None,
     password_file: str | None,
+    token_file: str | None,
 ) -> None:
     """Consensus inside your own processes: look at a cluster, read and write it, run a node.
 
     Exit codes: 0 done, 1 refused, no right or not found, 2 wrong use, 3 certainly not executed,
     4 outcome unknown, 5 stopped or damaged.
     """
+    user_is_named = context.get_parameter_source("user") is ParameterSource.COMMANDLINE
+    if token_file is not None and not user_is_named:
+        user = password_file = None  # of the environment: a token counts in their place
     context.obj = Session(
         url=url,
         cluster=cluster,
@@ -104,6 +115,7 @@ def app(
         user=user,
         below=below,
         password=password_of(user, password_file, os.environ.get(VARIABLE)),
+        token=token_of(token_file, user),
     )
 
 

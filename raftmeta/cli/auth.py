@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 import raftmeta
 from raftmeta.cli.passwords import ask_password, read_password
-from raftmeta.cli.session import Session, fates, pass_session
+from raftmeta.cli.session import NO, Session, fail, fates, pass_session, text_of
+from raftmeta.operations import prefix_end
+from raftmeta.results import Grant, Role, User
 
 ROLE_OF_ADMINS = "admin"
 TOKEN_BYTES = 24  # of a one-time password, before base64
@@ -105,18 +108,141 @@ def disable(session: Session) -> None:
 @auth.command()
 @pass_session
 def status(session: Session) -> None:
-    """Tell whether rights are on, as the node asked knows it, and prove to be the user of --user, if there is one."""
-    with fates(), session.client_of(session.url, is_user=False) as nobody:
+    """Tell whether rights are on, and who you are: by --user, by --token-file or by your certificate."""
+    is_somebody = session.user is not None or session.token is not None
+    with fates(), session.client_of(session.url) as client:
         try:
-            nobody.status(timeout_s=session.timeout_s)
-            is_on = False
+            found = client.auth.status(timeout_s=session.timeout_s)
+            is_on, user = found.is_enabled, found.user or None
         except raftmeta.AuthenticationFailed:
-            is_on = True
-    if session.user is not None:
-        with session.client() as client:
-            client.status(timeout_s=session.timeout_s)
-    proved = f"; you are {session.user}" if session.user is not None else ""
-    session.show({"enabled": is_on, "user": session.user}, f"rights are {'on' if is_on else 'off'}{proved}")
+            if is_somebody:
+                raise
+            is_on, user = True, None
+    proved = f"; you are {user}" if user is not None else ""
+    session.show({"enabled": is_on, "user": user}, f"rights are {'on' if is_on else 'off'}{proved}")
+
+
+@auth.command()
+@click.argument("name")
+@click.option("--new-password-file", metavar="FILE", help="Its password, in the first line; without it a prompt.")
+@click.option("--no-password", is_flag=True, help="The admin proves itself by a certificate only.")
+@pass_session
+def claim(session: Session, name: str, new_password_file: str | None, no_password: bool) -> None:
+    """Make NAME the first admin, with the one-time token that the founding printed, in --token-file.
+
+    It turns rights on, and the token counts no more.
+    """
+    if no_password and new_password_file:
+        raise click.UsageError("--no-password excludes --new-password-file")
+    if session.token is None:
+        raise click.UsageError("name the file of the token with --token-file, before the command")
+    password: str | None = None
+    if new_password_file is not None:
+        password = read_password(new_password_file, "--new-password-file")
+    elif not no_password:
+        password = ask_password(f"New password of {name}", other="--new-password-file", is_new=True)
+    with session.client() as client:
+        revision = client.auth.claim(name, password, timeout_s=session.timeout_s)
+        _tell(session, revision, {"enabled": True, "admin": name}, f"rights are on; {name} is an admin")
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+@auth.group()
+def token() -> None:
+    """Short-lived tokens for programs that should not hold a password: new, revoke."""
+
+
+@token.command("new")
+@click.option("--ttl", "ttl_s", type=click.FloatRange(1, 604800), default=3600.0, show_default=True, help="Seconds.")
+@click.option("--for", "user", metavar="NAME", help="For this user; without it for your own. Needs the right admin.")
+@pass_session
+def new_token(session: Session, ttl_s: float, user: str | None) -> None:
+    """Print a token that speaks for a user until its time is over, and nothing else.
+
+    Keep it in a file for --token-file. It ends earlier by `auth token revoke`, with the user, and when the user gets
+    another password.
+    """
+    with session.client() as client:
+        text = client.auth.token(ttl_s, user=user, timeout_s=session.timeout_s)
+        session.show({"token": text, "ttl_s": ttl_s}, text)
+
+
+@token.command("revoke")
+@click.argument("id", required=False)
+@pass_session
+def revoke_token(session: Session, id: str | None) -> None:
+    """End the token with this ID (16 hex digits, see `auth show`), or the one in --token-file."""
+    if id is not None:
+        which: str | int = _number(id)
+    elif session.token is not None:
+        which = session.token()
+    else:
+        raise click.UsageError("name the token by its ID, or with --token-file before the command")
+    with session.client() as client:
+        revision = client.auth.revoke_token(which, timeout_s=session.timeout_s)
+        _tell(session, revision, {"revoked": id}, f"revoked the token {id}" if id is not None else "revoked the token")
+
+
+def _number(id: str) -> int:
+    try:
+        return int(id, 16)
+    except ValueError:
+        raise click.UsageError("ID: 1 to 16 hex digits") from None
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+@auth.command()
+@click.option("--user", "of_user", metavar="NAME", help="Only this user; your own needs no right.")
+@click.option("--role", "of_role", metavar="NAME", help="Only this role; one of your own needs no right.")
+@pass_session
+def show(session: Session, of_user: str | None, of_role: str | None) -> None:
+    """Show users with their roles and tokens, and roles with their grants. Needs the right "admin"."""
+    is_all = of_user is None and of_role is None
+    users: list[User] = []
+    roles: list[Role] = []
+    with session.client() as client:
+        if is_all:
+            users, roles = (
+                client.auth.users(timeout_s=session.timeout_s),
+                client.auth.roles(timeout_s=session.timeout_s),
+            )
+        if of_user is not None:
+            users += _found(client.auth.user(of_user, timeout_s=session.timeout_s), f"user {of_user}")
+        if of_role is not None:
+            roles += _found(client.auth.role(of_role, timeout_s=session.timeout_s), f"role {of_role}")
+    lines = [_user_line(one) for one in users] + [line for one in roles for line in _role_lines(one)]
+    session.show({"users": users, "roles": roles}, "\n".join(lines))
+
+
+def _found(one: Any, what: str) -> list[Any]:
+    if one is None:
+        fail(f"there is no {what}", NO)
+    return [one]
+
+
+def _user_line(one: User) -> str:
+    proof = "one-time password" if one.is_one_time else "password" if one.has_password else "no password"
+    roles = f"; roles {', '.join(one.roles)}" if one.roles else ""
+    tokens = f"; tokens {', '.join(f'{id:x}' for id in one.tokens)}" if one.tokens else ""
+    return f"user {one.name}: {proof}{roles}{tokens}"
+
+
+def _role_lines(one: Role) -> list[str]:
+    if not one.grants:
+        return [f"role {one.name}: no grants"]
+    return [f"role {one.name}: {', '.join(grant.rights)} over {_keys_of(grant)}" for grant in one.grants]
+
+
+def _keys_of(grant: Grant) -> str:
+    if not grant.start and not grant.end:
+        return "all keys"
+    if grant.end == grant.start + b"\0":
+        return f"the key {text_of(grant.start)}"
+    if grant.end and grant.end == prefix_end(grant.start):
+        return f"keys that begin with {text_of(grant.start)}"
+    first = text_of(grant.start) if grant.start else "the first key"
+    last = text_of(grant.end) if grant.end else "behind the last key"
+    return f"keys from {first} to {last}"
 
 
 # --- users ------------------------------------------------------------------------------------------------------------

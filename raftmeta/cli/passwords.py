@@ -37,6 +37,15 @@ def password_of(user: str | None, path: str | None, given: str | None) -> Callab
     return functools.cache(functools.partial(ask_password, f"Password of {user}", other=other))
 
 
+def token_of(path: str | None, user: str | None) -> Callable[[], str] | None:
+    """The way to the token in this file, read when a command needs it. None: no file was named."""
+    if path is None:
+        return None
+    if user is not None:
+        fail("--token-file stands in the place of --user", WRONG_USE)
+    return functools.cache(functools.partial(read_password, path, "--token-file"))
+
+
 def read_password(path: str, option: str) -> str:
     """The first line of the file, which users outside its group cannot read."""
     try:

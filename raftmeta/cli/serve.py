@@ -46,7 +46,7 @@ def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     return peers
 
 
-def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
+def _config(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Config:
     """Settings from a TOML file whose names are those of Config."""
     settings: dict[str, Any] = {}
     if path is not None:
@@ -59,6 +59,8 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
             fail(f"--config {path}: no such setting: {', '.join(unknown)}", WRONG_USE)
     if insecure:
         settings["insecure"] = True
+    if has_rights:
+        settings["rights_required"] = True
     return raftmeta.Config(**settings)
 
 
@@ -82,6 +84,13 @@ def _config(path: Path | None, insecure: bool) -> raftmeta.Config:
     "--config", "config_path", type=click.Path(path_type=Path), help="TOML file with settings of raftmeta.Config."
 )
 @encryption_option
+@click.option(
+    "--rights",
+    "has_rights",
+    is_flag=True,
+    help="Serve no client while rights are off; print the one-time token of the first admin at the founding.",
+)
+@click.option("--new-admin-token", is_flag=True, help="Print such a token once more: it was lost, or no admin is left.")
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines reach, without encryption.")
 @click.option("--tls-ca", metavar="FILE", help="Authorities that sign certificates of nodes and clients.")
 @click.option("--tls-cert", metavar="FILE", help="This node's certificate (docs/security.md).")
@@ -108,6 +117,8 @@ def serve(
     cluster: str,
     config_path: Path | None,
     encryption: raftmeta.Encryption | None,
+    has_rights: bool,
+    new_admin_token: bool,
     insecure: bool,
     tls_ca: str | None,
     tls_cert: str | None,
@@ -143,7 +154,7 @@ def serve(
             advertise=advertise,
             client_listen=client_listen,
             cluster=cluster,
-            config=_config(config_path, insecure),
+            config=_config(config_path, insecure, has_rights),
             encryption=encryption,
             tls=tls,
             audit=_audit(audit_folder, audit_settings),
@@ -152,7 +163,10 @@ def serve(
             log = node.log_events()
             with _metrics_server(node, metrics_listen, insecure):
                 click.echo(f"raftmeta: {name} runs", err=True)
+                wants_token = has_rights or new_admin_token
                 while not ended.wait(LOOK_S) and log.is_alive():
+                    if wants_token:
+                        wants_token = not _found_rights(node, renew=new_admin_token)
                     if hung_up.is_set():
                         hung_up.clear()
                         _rotate(node, encryption)
@@ -170,6 +184,22 @@ def _audit(folder: str | None, settings: dict[str, Any]) -> raftmeta.Audit | Non
     if folder is None and given:
         raise click.UsageError("--audit-folder says where the audit trail is; the other options --audit-* need it")
     return None if folder is None else raftmeta.Audit(folder=folder, **given)
+
+
+def _found_rights(node: raftmeta.Node, *, renew: bool) -> bool:
+    """Print the token of the first admin, once. False: the cluster cannot take it yet."""
+    if not node.status().is_ready:
+        return False
+    try:
+        token = node.auth.founding_token(renew=renew, timeout_s=30)
+    except raftmeta.NotExecuted:
+        return False
+    except raftmeta.OutcomeUnknown:
+        click.echo("raftmeta: the token of the first admin may be lost: start with --new-admin-token", err=True)
+        return True
+    if token is not None:
+        click.echo(f"raftmeta: one-time token of the first admin: {token}", err=True)
+    return True
 
 
 def _rotate(node: raftmeta.Node, encryption: raftmeta.Encryption | None) -> None:

@@ -89,6 +89,7 @@ class Session:
     user: str | None = None
     password: Callable[[], str] | None = field(default=None, repr=False)  # asked for when a command connects
     below: str = ""  # the prefix of all keys
+    token: Callable[[], str] | None = field(default=None, repr=False)
 
     @contextlib.contextmanager
     def client(self) -> Iterator[raftmeta.Client]:
@@ -103,10 +104,12 @@ class Session:
         with self.client() as client:
             yield client.prefixed(self.below) if self.below else client
 
-    def client_of(self, url: str, *, is_user: bool = True) -> raftmeta.Client:
-        """A client of this URL. is_user: it proves to be the user of --user, if there is one."""
+    def client_of(self, url: str) -> raftmeta.Client:
+        """A client of this URL, as the user of --user or with the token of --token-file, if there is one."""
         name = "raftmeta command line"
-        if self.user is None or self.password is None or not is_user:
+        if self.token is not None:
+            return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls, token=self.token())
+        if self.user is None or self.password is None:
             return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls)
         password = self.password()
         return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls, user=self.user, password=password)

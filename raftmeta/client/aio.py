@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from raftmeta.bindings.requests import NOTHING, RANGE, RECORD, VALUES
-from raftmeta.bindings.scram import Credentials, check_user
+from raftmeta.bindings.scram import credentials_of
 from raftmeta.bindings.verbs import Request, check_ttl, grant, revoke
 from raftmeta.client.backup import Progress, fetch
 from raftmeta.client.channel import NEVER, Channel
@@ -53,6 +53,8 @@ class Client(AioVerbs):
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
     user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
     is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
+    With none of them the client is the principal in the certificate of its tls, if a user has that name.
+    token: in the place of user and password, from `auth.token` or `auth.founding_token`.
     tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.aio.Node; cancelling a call never undoes a write. Calls that
@@ -68,6 +70,7 @@ class Client(AioVerbs):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        token: str | None = None,
         tls: Tls | None = None,
     ) -> None:
         self._endpoints = parse_url(url)
@@ -83,12 +86,7 @@ class Client(AioVerbs):
                 f"session_ttl_s: must be from 1 to 86400 seconds, not {session_ttl_s!r}", field="session_ttl_s"
             )
         self._session_ttl_s = float(session_ttl_s)
-        if (user is None) != (password is None):
-            raise ConfigError("user and password: give both or none", field="user")
-        self._credentials: Credentials | None = None
-        if user is not None and password is not None:
-            check_user(user)
-            self._credentials = Credentials(user, password)
+        self._credentials = credentials_of(user, password, token)
         self._bound: Channel | None = None
         self.lease_tasks: set[asyncio.Task[None]] = set()  # that wait for the loss of a lease
         self._fetching = asyncio.Lock()  # a node has one file open for a connection
@@ -236,6 +234,13 @@ class Client(AioVerbs):
 
     async def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
         return await list_members(self.channel, timeout_s)
+
+    async def _rights_page(self, page: int, first: bytes, limit: int, timeout_s: float | None) -> list[Any]:
+        channel = self.channel
+        channel.check_open()
+        frame = channel.encoder.rights(page, first, limit)
+        values: list[Any] = await channel.submit(frame, VALUES, channel.deadline(timeout_s))
+        return values
 
     async def _reach(self, change: Change, timeout_s: float | None) -> None:
         await reach(self.channel, change, timeout_s)

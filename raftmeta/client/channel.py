@@ -362,9 +362,13 @@ class Channel:
 
     def _denied(self, request: OpenRequest | None, body: bytes) -> PermissionDenied:
         """Of a command its result says what is missing."""
-        user = self._credentials.user if self._credentials is not None else ""
+        user, who = (self._credentials.user, "") if self._credentials is not None else ("", "")
+        if self._credentials is not None and self._credentials.name:
+            user, who = "", "the bearer of a token"
+        elif self._credentials is None and self._security is not None:
+            who = "the holder of this certificate"
         missing = answer_value(VALUES, 0, 0, body)[0][2] if request and request.sequence and body else None
-        return permission_denied(user, *(missing or (0, b"", b"")))
+        return permission_denied(user, *(missing or (0, b"", b"")), who=who)
 
     @staticmethod
     def _over_quota(body: bytes) -> QuotaExceeded:

@@ -96,6 +96,8 @@ class Client(Verbs):
     client that is silent are kept, and so how long it may be cut off without losing track of what it had under way.
     user, password: what it proves to each node, by SCRAM-SHA-256; the password itself is never sent, and without TLS it
     is proved over loopback and Unix sockets only. Raises AuthenticationFailed from the first call on if it is wrong.
+    With none of them the client is the principal in the certificate of its tls, if a user has that name.
+    token: in the place of user and password, from `auth.token` or `auth.founding_token`.
     tls: raftmeta.Tls, if the nodes have TLS; it may also stand in the URL, as ?tls_ca=FILE&tls_cert=FILE&tls_key=FILE.
 
     Arguments, results and errors are those of raftmeta.Node: a call tells the fate of its operation, however many nodes
@@ -111,10 +113,18 @@ class Client(Verbs):
         session_ttl_s: float = 60.0,
         user: str | None = None,
         password: str | None = None,
+        token: str | None = None,
         tls: Tls | None = None,
     ) -> None:
         self._client = AioClient(
-            url, cluster=cluster, name=name, session_ttl_s=session_ttl_s, user=user, password=password, tls=tls
+            url,
+            cluster=cluster,
+            name=name,
+            session_ttl_s=session_ttl_s,
+            user=user,
+            password=password,
+            token=token,
+            tls=tls,
         )
         self.url, self.cluster = self._client.url, self._client.cluster
         self._pid = os.getpid()
@@ -327,6 +337,9 @@ class Client(Verbs):
 
     def _members(self, timeout_s: float | None) -> tuple[MemberStatus, ...]:
         return self.wait(self._client._members(timeout_s))
+
+    def _rights_page(self, page: int, first: bytes, limit: int, timeout_s: float | None) -> list[Any]:
+        return self.wait(self._client._rights_page(page, first, limit, timeout_s))
 
     def _reach(self, change: Change, timeout_s: float | None) -> None:
         self.wait(self._client._reach(change, timeout_s))

@@ -28,6 +28,7 @@ from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX,
                                   VOTER_INCOMING, Member, Membership, Message, index_t, member_id_t)
+from raftmeta.security.tls_state cimport TLS_NOT_SPOKEN
 from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
                               NODE_CLOSED, NOT_READY, OK, OLD_BOOT, OVERLOADED, REMOVED, STALE, is_fatal, status_t)
 from raftmeta.wire.commands cimport command_decode
@@ -372,7 +373,8 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
 
 
 cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil:
-    if 0 <= place < <int>MEMBERS_MAX and status > 0 and not is_fatal(status) and status != NOT_READY:
+    cdef bint is_told = status == TLS_NOT_SPOKEN or not is_fatal(status)
+    if 0 <= place < <int>MEMBERS_MAX and status > 0 and is_told and status != NOT_READY:
         engine.links.table[place].refusal = <uint8_t>status
         engine.links.table[place].refused_tick = engine.ticks
 

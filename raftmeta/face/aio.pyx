@@ -153,6 +153,10 @@ cdef class Node(MailboxFace, AioVerbs):
             await self._agree_on_read(deadline_after(timeout_s))
         return self.node.read_range(asked)
 
+    async def _rights_page(self, page, first, limit, timeout_s):
+        await self._agree_on_read(deadline_after(timeout_s))
+        return self.node.read_rights(page, first, limit)
+
     async def _lease(self, ttl_s, id, on_lost, timeout_s):
         cdef AioNodeLease lease = AioNodeLease(self, ttl_s)
         await lease._grant(grant(id, lease.ttl_ms), on_lost, deadline_after(timeout_s))

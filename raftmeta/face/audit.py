@@ -33,6 +33,11 @@ _VERBS = {
     numbers.RIGHTS_REVOKE: "auth_revoke",
     numbers.RIGHTS_BIND: "auth_bind",
     numbers.RIGHTS_UNBIND: "auth_unbind",
+    numbers.RIGHTS_FOUND: "auth_found",
+    numbers.RIGHTS_FOUND_AGAIN: "auth_found_again",
+    numbers.RIGHTS_CLAIM: "auth_claim",
+    numbers.RIGHTS_TOKEN_PUT: "auth_token_put",
+    numbers.RIGHTS_TOKEN_REMOVE: "auth_token_remove",
 }
 _OF_ROLES = {numbers.RIGHTS_BIND, numbers.RIGHTS_UNBIND}
 

@@ -116,6 +116,8 @@ cdef class NodeBase:
     cdef object read_key(self, object key, uint64_t revision)
     # asked: a RangeAsked. Only its count and count_only look at keys beyond the limit.
     cdef object read_range(self, object asked)
+    # A page of users or roles (machine/rights_show), as values.
+    cdef list read_rights(self, uint8_t page, bytes first, uint32_t limit)
     # The block, if it has a state to read.
     cdef Loop* readable(self) except NULL
     # A buffer of one's own while Python code may run in between; give it back when done.

@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_INCREF
@@ -39,6 +40,9 @@ from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_
                                  loop_enter, loop_leave, loop_open, loop_ring, loop_start, loop_stop, loop_submit)
 from raftmeta.loop.tickets cimport ticket_create, ticket_drop, ticket_hold, ticket_is_done, ticket_wait, ticket_withdraw
 from raftmeta.machine.machine cimport Grouping, machine_get_shared, machine_range_shared
+from raftmeta.machine.rights cimport rights_drop, rights_hold
+from raftmeta.machine.rights_show cimport RightsPage, rights_show
+from raftmeta.machine.rights_state cimport RightsTable
 from raftmeta.machine.watch_state cimport Watch as NativeWatch
 from raftmeta.native.atomics cimport add_shared, load_acquire, load_shared, store_release
 from raftmeta.native.containers cimport Vec
@@ -595,6 +599,26 @@ cdef class NodeBase:
         if asked.count_only or (asked.count and more):
             self._read_part(asked.start, asked, 0, &revision, True, &count, &ignored)
         return range_result(found, has_prefixes=bool(asked.delimiter), count=count, more=bool(more), revision=revision)
+
+    cdef list read_rights(self, uint8_t page, bytes first, uint32_t limit):
+        cdef Loop* loop = self.readable()
+        cdef Vec[uint8_t] found = self.borrow_scratch()
+        cdef RightsTable* table
+        cdef Bytes nobody, window
+        cdef status_t status
+        memset(&nobody, 0, sizeof(nobody))
+        window.data = <const uint8_t*>PyBytes_AS_STRING(first)
+        window.length = <uint32_t>len(first)
+        try:
+            table = rights_hold(&loop_enter(loop, READER_HOST).rights)
+            loop_leave(loop, READER_HOST)
+            status = rights_show(table, <RightsPage>page, &nobody, &window, limit, TUNE_RANGE_BYTES, &found)
+            if table != NULL:
+                rights_drop(table)
+            raise_unless_ok(status)
+            return read_values(found.data, found.size)
+        finally:
+            self.give_back_scratch(&found)
 
     # One native call, so that a large range neither copies nor holds everybody up at once. *revision: which (0: the
     # newest) and, afterwards, which it was.

@@ -97,6 +97,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config, Audi
     limits.quotas.watches_max = config.principal_watches_max
     limits.quotas.leases_max = config.principal_leases_max
     limits.quotas.sessions_max = config.principal_sessions_max
+    limits.needs_rights = config.rights_required
     listener = local_listener = None
     try:
         if identity.client_listen is not None:

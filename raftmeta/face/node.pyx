@@ -153,6 +153,10 @@ cdef class Node(NodeBase, Verbs):
             await_membership(self, view, deadline_ns)
         return settled_members(self)
 
+    def _rights_page(self, page, first, limit, timeout_s):
+        self._agree_on_read(deadline_after(timeout_s))
+        return self.read_rights(page, first, limit)
+
     def _reach(self, change, timeout_s):
         with self._telling("member_change", change=change.what):
             reach(self, change, deadline_after(timeout_s))

@@ -45,7 +45,8 @@ cdef enum DumpRecord:
     DUMP_RIGHTS_USER = 14
     DUMP_LEASE_OWNER = 15       # by id, as the next
     DUMP_SESSION_OWNER = 16
-    # 17 to 254 are left for what comes.
+    DUMP_TOKEN = 17             # of rights, by id
+    # 18 to 254 are left for what comes.
     DUMP_END = 255
 
 cdef packed struct DumpState:

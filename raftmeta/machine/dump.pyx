@@ -17,7 +17,7 @@ from raftmeta.machine.invariants cimport BROKEN_DUMP_MOVED
 from raftmeta.machine.leases cimport Lease
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
-from raftmeta.machine.rights cimport (RightsItem, rights_item, rights_items, rights_lease_owner,
+from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsItem, rights_item, rights_items, rights_lease_owner,
                                       rights_session_owner)
 from raftmeta.machine.sessions cimport Kept, Session, kept_body, session_lookup
 from raftmeta.machine.state cimport PHASE_IDLE
@@ -369,7 +369,7 @@ cdef bint _prepare_rights(Machine* machine, DumpCursor* cursor) noexcept nogil:
             return False
         head = <DumpHead*>(cursor.head.data + start)
         head.length = <uint32_t>(cursor.head.size - start - sizeof(DumpHead))
-        head.kind = DUMP_RIGHTS + <uint32_t>kind
+        head.kind = <uint32_t>DUMP_TOKEN if kind == RIGHTS_ITEM_TOKEN else DUMP_RIGHTS + <uint32_t>kind
         cursor.spans.back().kind = head.kind
     return True
 

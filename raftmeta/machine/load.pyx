@@ -5,15 +5,17 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE,
                                     DUMP_LEASE_OWNER, DUMP_MACHINE, DUMP_PART, DUMP_RESULT, DUMP_REVISION, DUMP_RIGHTS,
                                     DUMP_RIGHTS_USER, DUMP_ROLE, DUMP_SESSION, DUMP_SESSION_OWNER, DUMP_STATE,
-                                    FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease, DumpMachine,
-                                    DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState, DumpVersion)
+                                    DUMP_TOKEN, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
+                                    DumpMachine, DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState,
+                                    DumpVersion)
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
-from raftmeta.machine.rights cimport (RightsHeadImage, RightsItem, RoleImage, UserImage, rights_release,
-                                      rights_restore, rights_restore_owner, rights_restored)
+from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, RightsItem, RoleImage, TokenImage,
+                                      UserImage, rights_release, rights_restore, rights_restore_owner,
+                                      rights_restored)
 from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
@@ -84,6 +86,8 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
         return sizeof(RoleImage)
     if kind == DUMP_RIGHTS_USER:
         return sizeof(UserImage)
+    if kind == DUMP_TOKEN:
+        return sizeof(TokenImage)
     if kind == DUMP_LEASE_OWNER or kind == DUMP_SESSION_OWNER:
         return sizeof(DumpOwner)
     return sizeof(DumpEnd) if kind == DUMP_END else 0
@@ -146,7 +150,7 @@ cdef inline bint _ascends(Machine* machine, uint64_t number) noexcept nogil:
 
 cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint32_t length) noexcept nogil:
     cdef Bytes rest
-    if DUMP_RIGHTS <= kind <= DUMP_SESSION_OWNER:
+    if DUMP_RIGHTS <= kind <= DUMP_TOKEN:
         return _load_rights(machine, kind, bytes, length)
     cdef bint has_rest = kind in (DUMP_LEASE, DUMP_RESULT, DUMP_KEY, DUMP_CHANGE, DUMP_MACHINE, DUMP_PART, DUMP_COMMAND)
     rest.data = bytes + _fields_of(kind)
@@ -294,6 +298,10 @@ cdef status_t _load_rights(Machine* machine, uint32_t kind, const uint8_t* bytes
         return BAD_FIELD
     if kind <= DUMP_RIGHTS_USER:
         return rights_restore(&machine.rights, <RightsItem>(kind - DUMP_RIGHTS), bytes, length)
+    if kind == DUMP_TOKEN:
+        if leases_find(&machine.leases, (<const TokenImage*>bytes).id) == NULL:
+            return BAD_FIELD    # nothing would end it
+        return rights_restore(&machine.rights, RIGHTS_ITEM_TOKEN, bytes, length)
     if length != sizeof(DumpOwner):
         return BAD_LENGTH
     if not _ascends(machine, owner.id):

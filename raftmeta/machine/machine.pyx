@@ -25,10 +25,11 @@ from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, le
                                       leases_grant, leases_keys, leases_release, leases_renew)
 from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
                                     planned_is_change)
-from raftmeta.machine.rights cimport (rights_change, rights_lease_ended, rights_own_lease, rights_own_session,
-                                      rights_release, rights_session_ended, rights_session_owner)
+from raftmeta.machine.rights cimport (rights_change, rights_check_token, rights_has_token, rights_lease_ended,
+                                      rights_leases_ended, rights_own_lease, rights_own_session, rights_release,
+                                      rights_session_ended, rights_session_owner)
 from raftmeta.machine.rights_decide cimport rights_decide, rights_know
-from raftmeta.machine.rights_state cimport OWNER_NODE, Denial
+from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE,
@@ -134,6 +135,8 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
+    if command.kind == COMMAND_SESSION_OPEN and command.sequence == 0 and command.session in (0, command.id):
+        result.session = command.id     # its caller waits under this id, also for a refusal
     status = _know(machine)
     if status == OK:
         status = _admit(machine, result)
@@ -187,7 +190,6 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     cdef status_t status
     if command.kind == COMMAND_SESSION_OPEN and command.sequence == 0 and command.session in (0, command.id):
         # Opening is idempotent: there is nothing to keep, and nowhere yet.
-        result.session = command.id
         return OK
     if command.session == 0:
         return OK
@@ -261,7 +263,7 @@ cdef status_t _run_plain(Machine* machine, const Record* record) noexcept nogil:
     if machine.feature_level >= LEVEL_OF_USER_MACHINES and command.kind in (COMMAND_USER, COMMAND_USER_DUMP):
         return _give_user(machine, record)
     if machine.feature_level >= LEVEL_OF_RIGHTS and command.kind == COMMAND_RIGHTS:
-        return rights_change(&machine.rights, command)
+        return _change_rights(machine)
     return COMMAND_INVALID      # a lower level, or a command of a level that is not reached yet
 
 
@@ -285,6 +287,8 @@ cdef status_t _keep_alive(Machine* machine) noexcept nogil:
     cdef size_t i
     for i in range(command.leases.size):
         lease = leases_find(&machine.leases, command.leases.data[i].lease)
+        if lease != NULL and rights_has_token(&machine.rights, lease.due.id):
+            lease = NULL        # nobody keeps a token alive
         if lease != NULL:
             mark(MARK_LEASE_RENEWED)
             leases_renew(&machine.leases, lease, machine.lease_ms)
@@ -364,6 +368,43 @@ cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
         if not sessions_end(&machine.sessions, session):
             return NO_MEMORY
     return OK
+
+# A token comes with its lease and goes with it. The speaker may leave its own name out.
+cdef status_t _change_rights(Machine* machine) noexcept nogil:
+    cdef Command* command = &machine.command
+    cdef status_t status = OK
+    if command.id == RIGHTS_TOKEN_PUT:
+        if command.name.length == 0 and machine.rights.table != NULL and machine.speaker.user != NULL:
+            command.name.data = &machine.speaker.user.name[0]
+            command.name.length = machine.speaker.user.name_length
+        status = rights_check_token(&machine.rights, command)
+        if status == OK:
+            status = _grant_to_token(machine, <const TokenAsked*>command.data.data)
+    if status == OK:
+        status = rights_change(&machine.rights, command)
+    while machine.rights.ended.size:
+        _end_of_token(machine, machine.rights.ended.back())
+        machine.rights.ended.pop()
+    return status
+
+# Nobody but an admin may use this lease: it counts as a node's.
+cdef status_t _grant_to_token(Machine* machine, const TokenAsked* asked) noexcept nogil:
+    cdef Bytes nothing
+    cdef status_t status
+    nothing.data = NULL
+    nothing.length = 0
+    status = leases_grant(&machine.leases, asked.id, asked.ttl_ms, deadline_after(machine.lease_ms, asked.ttl_ms),
+                          &nothing)
+    if status == OK and not rights_own_lease(&machine.rights, asked.id, OWNER_NODE):
+        return NO_MEMORY
+    return status
+
+# An admin may have hung keys on its lease: they stay until its time is over.
+cdef void _end_of_token(Machine* machine, uint64_t id) noexcept nogil:
+    cdef Lease* lease = leases_find(&machine.leases, id)
+    if lease != NULL and lease.key_count == 0:
+        rights_lease_ended(&machine.rights, id)
+        leases_end(&machine.leases, lease)
 
 cdef status_t _compact(Machine* machine) noexcept nogil:
     cdef uint64_t floor = machine.command.id
@@ -445,6 +486,8 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
         rights_lease_ended(&machine.rights, machine.ending.back().due.id)
         leases_end(&machine.leases, machine.ending.back())
         machine.ending.pop()
+    if rights_leases_ended(&machine.rights) != OK:
+        return _fatal(result, NO_MEMORY)
     return _finish(machine, record, result, OK)
 
 cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:

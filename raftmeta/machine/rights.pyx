@@ -10,15 +10,20 @@ from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.rights_state cimport (FIRST_NUMBER, FORMAT_GRANTS_BYTES_MAX, FORMAT_ITERATIONS_MAX,
                                             FORMAT_ITERATIONS_MIN, FORMAT_ROLES_MAX, FORMAT_ROLES_OF_USER_MAX,
                                             FORMAT_USERS_MAX, RIGHTS_ALL, RIGHTS_BIND, RIGHTS_DISABLE, RIGHTS_ENABLE,
-                                            RIGHTS_GRANT, RIGHTS_OF_KEYS, RIGHTS_REVOKE, RIGHTS_ROLE_PUT,
-                                            RIGHTS_ROLE_REMOVE, RIGHTS_UNBIND, RIGHTS_USER_PUT, RIGHTS_USER_REMOVE,
-                                            USER_ONE_TIME, GrantHead, Role, User)
-from raftmeta.machine.rights_table cimport table_create, table_destroy
+                                            RIGHTS_CLAIM, RIGHTS_FOUND, RIGHTS_FOUND_AGAIN, RIGHTS_GRANT,
+                                            RIGHTS_OF_KEYS, RIGHTS_REVOKE, RIGHTS_ROLE_PUT, RIGHTS_ROLE_REMOVE,
+                                            RIGHTS_TOKEN_PUT, RIGHTS_TOKEN_REMOVE, RIGHTS_UNBIND, RIGHTS_USER_PUT,
+                                            RIGHTS_USER_REMOVE, RIGHT_ADMIN, USER_FOUNDER,
+                                            USER_ONE_TIME, FORMAT_TOKENS_MAX, FORMAT_TOKENS_OF_USER_MAX,
+                                            FORMAT_TOKEN_TTL_MS_MAX, FOUNDER_NAME_BYTES, GrantHead, Role, Token,
+                                            TokenAsked, User)
+from raftmeta.machine.rights_table cimport seed_is_set, table_create, table_destroy
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
 from raftmeta.native.atomics cimport add_shared, give_way, load_acquire, store_release, subtract_shared, swap_shared
 from raftmeta.native.containers cimport Map64
 from raftmeta.native.intrinsics cimport Hash128, hash128
-from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, COMMAND_INVALID, NAME_UNKNOWN, NO_MEMORY, OK, RIGHTS_LIMIT
+from raftmeta.status cimport (BAD_FIELD, BAD_LENGTH, COMMAND_INVALID, COMPARE_FAILED, NAME_UNKNOWN, NO_MEMORY, OK,
+                              RIGHTS_LIMIT)
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, PRINCIPAL_BYTES_MAX, Bytes
 
 cdef enum:
@@ -26,6 +31,10 @@ cdef enum:
     FORMAT_ITEM_SEED = 0x71947      # and the next two: one for each kind of item
     FORMAT_SESSION_SEED = 0x7194A
     FORMAT_LEASE_SEED = 0x7194B
+    FORMAT_TOKEN_SEED = 0x7194C
+
+cdef const char* FOUNDER_NAME = b"\0f"
+cdef const char* ADMIN_ROLE = b"admin"
 
 # The part of an owner that the state hash covers.
 cdef packed struct OwnerImage:
@@ -42,6 +51,8 @@ cdef void rights_release(Rights* rights) noexcept nogil:
         rights.roles.data[i].grants.release()
     rights.users.release()
     rights.roles.release()
+    rights.tokens.release()
+    rights.ended.release()
     rights.session_owners.release()
     rights.lease_owners.release()
     if rights.table != NULL:
@@ -112,7 +123,7 @@ cdef Role* _role(const Rights* rights, const Bytes* name) noexcept nogil:
     return NULL
 
 cdef inline bint _is_name(const Bytes* name) noexcept nogil:
-    return 1 <= name.length <= PRINCIPAL_BYTES_MAX
+    return 1 <= name.length <= PRINCIPAL_BYTES_MAX and name.data[0] != 0
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -130,12 +141,17 @@ cdef status_t rights_change(Rights* rights, const Command* command) noexcept nog
 
 cdef status_t _change(Rights* rights, const Command* command) noexcept nogil:
     if command.id == RIGHTS_ENABLE or command.id == RIGHTS_DISABLE:
-        if command.name.length or command.data.length:
-            return COMMAND_INVALID
-        rights.is_enabled = command.id == RIGHTS_ENABLE
-        return OK
+        return _switch(rights, command)
+    if command.id == RIGHTS_FOUND or command.id == RIGHTS_FOUND_AGAIN:
+        return _found(rights, command)
+    if command.id == RIGHTS_TOKEN_REMOVE:
+        return _remove_token(rights, command)
     if not _is_name(&command.name):
         return COMMAND_INVALID
+    if command.id == RIGHTS_CLAIM:
+        return _claim(rights, command)
+    if command.id == RIGHTS_TOKEN_PUT:
+        return _put_token(rights, command)
     if command.id == RIGHTS_USER_PUT:
         return _put_user(rights, &command.name, &command.data)
     if command.id == RIGHTS_ROLE_PUT:
@@ -148,10 +164,24 @@ cdef status_t _change(Rights* rights, const Command* command) noexcept nogil:
         return _change_roles(rights, command)
     return COMMAND_INVALID
 
-cdef bint _is_secret(const UserSecret* secret) noexcept nogil:
+# Rights are turned on or off. The first seed stays.
+cdef status_t _switch(Rights* rights, const Command* command) noexcept nogil:
+    cdef bint is_on = command.id == RIGHTS_ENABLE
+    if command.name.length or (command.data.length and (not is_on or command.data.length != SEED_BYTES)):
+        return COMMAND_INVALID
+    if command.data.length:
+        _take_seed(rights, command.data.data)
+    rights.is_enabled = is_on
+    return OK
+
+cdef void _take_seed(Rights* rights, const uint8_t* seed) noexcept nogil:
+    if not seed_is_set(rights.seed):
+        memcpy(rights.seed, seed, SEED_BYTES)
+
+cdef bint _is_secret(const UserSecret* secret, uint32_t flags) noexcept nogil:
     cdef UserSecret none
     memset(&none, 0, sizeof(none))
-    if secret.flags & ~<uint32_t>USER_ONE_TIME:
+    if secret.flags & ~flags:
         return False
     if secret.iterations == 0:
         none.flags = secret.flags
@@ -161,9 +191,12 @@ cdef bint _is_secret(const UserSecret* secret) noexcept nogil:
 cdef status_t _put_user(Rights* rights, const Bytes* name, const Bytes* data) noexcept nogil:
     cdef const UserSecret* secret = <const UserSecret*>data.data
     cdef User* user = _user(rights, name)
-    cdef User fresh
-    if data.length != sizeof(UserSecret) or not _is_secret(secret):
+    if data.length != sizeof(UserSecret) or not _is_secret(secret, USER_ONE_TIME):
         return COMMAND_INVALID
+    return _set_secret(rights, user, name, secret)
+
+cdef status_t _set_secret(Rights* rights, User* user, const Bytes* name, const UserSecret* secret) noexcept nogil:
+    cdef User fresh
     if user == NULL:
         if rights.users.size == FORMAT_USERS_MAX:
             return RIGHTS_LIMIT
@@ -176,7 +209,157 @@ cdef status_t _put_user(Rights* rights, const Bytes* name, const Bytes* data) no
             return NO_MEMORY
     user.secret = secret[0]
     user.since = rights.revision + 1
+    return OK if _end_tokens(rights, user.number) else NO_MEMORY
+
+# --- the founding -----------------------------------------------------------------------------------------------------
+cdef Bytes _name_of(const char* text, uint32_t length) noexcept nogil:
+    cdef Bytes name
+    name.data = <const uint8_t*>text
+    name.length = length
+    return name
+
+# The secret of the founder, in the place of the one before. At the founding of rights they are on at once, so that
+# nobody but the founder and the nodes can do anything before there is an admin.
+cdef status_t _found(Rights* rights, const Command* command) noexcept nogil:
+    cdef const UserSecret* secret = <const UserSecret*>command.data.data
+    cdef Bytes name = _name_of(FOUNDER_NAME, FOUNDER_NAME_BYTES)
+    cdef status_t status
+    if (command.name.length or command.data.length != sizeof(UserSecret) + SEED_BYTES
+            or not _is_secret(secret, USER_FOUNDER) or secret.flags != USER_FOUNDER or secret.iterations == 0):
+        return COMMAND_INVALID
+    if command.id == RIGHTS_FOUND and rights.revision != 0:
+        return COMPARE_FAILED
+    status = _set_secret(rights, _user(rights, &name), &name, secret)
+    if status != OK:
+        return status
+    _take_seed(rights, command.data.data + sizeof(UserSecret))
+    rights.is_enabled = rights.is_enabled or command.id == RIGHTS_FOUND
     return OK
+
+# The founder becomes an admin under a name and with a secret of its own, in one entry: its token counts once. Room for
+# the user, the role and the grant is looked for first, so that a refusal changes nothing.
+cdef status_t _claim(Rights* rights, const Command* command) noexcept nogil:
+    cdef Bytes founder = _name_of(FOUNDER_NAME, FOUNDER_NAME_BYTES)
+    cdef Bytes role = _name_of(ADMIN_ROLE, 5)
+    cdef Bytes nothing = _name_of(NULL, 0)
+    cdef GrantHead all_keys
+    cdef const UserSecret* secret = <const UserSecret*>command.data.data
+    cdef User* user = _user(rights, &command.name)
+    cdef Role* held
+    cdef status_t status
+    if command.data.length != sizeof(UserSecret) or not _is_secret(secret, 0):
+        return COMMAND_INVALID
+    if _user(rights, &founder) == NULL:
+        return NAME_UNKNOWN
+    if user != NULL and user.roles.size == FORMAT_ROLES_OF_USER_MAX:
+        return RIGHTS_LIMIT
+    if _role(rights, &role) == NULL and rights.roles.size == FORMAT_ROLES_MAX:
+        return RIGHTS_LIMIT
+    held = _role(rights, &role)
+    if held != NULL and held.grants.size + sizeof(GrantHead) > FORMAT_GRANTS_BYTES_MAX:
+        return RIGHTS_LIMIT
+    _remove_user(rights, _user(rights, &founder))
+    all_keys.rights = RIGHT_ADMIN
+    all_keys.start_length = all_keys.end_length = 0
+    status = _set_secret(rights, _user(rights, &command.name), &command.name, secret)
+    if status == OK:
+        status = _put_role(rights, &role, &nothing)
+    if status == OK:
+        status = _add_grant(_role(rights, &role), <const uint8_t*>&all_keys, sizeof(GrantHead), True)
+    if status == OK:
+        status = _bind(_user(rights, &command.name), _role(rights, &role).number)
+    rights.is_enabled = True
+    return status
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+cdef size_t _token_place(const Rights* rights, uint64_t id) noexcept nogil:
+    cdef size_t place = 0
+    while place < rights.tokens.size and rights.tokens.data[place].id < id:
+        place += 1
+    return place
+
+cdef bint rights_has_token(const Rights* rights, uint64_t id) noexcept nogil:
+    cdef size_t place = _token_place(rights, id)
+    return place < rights.tokens.size and rights.tokens.data[place].id == id
+
+cdef void rights_token_name(uint64_t id, uint8_t* name) noexcept nogil:
+    name[0] = 0
+    memcpy(name + 1, &id, sizeof(id))
+
+cdef status_t rights_check_token(Rights* rights, const Command* command) noexcept nogil:
+    cdef const TokenAsked* asked = <const TokenAsked*>command.data.data
+    cdef UserSecret secret
+    cdef User* user
+    cdef size_t i, count
+    if command.data.length != sizeof(TokenAsked) or not _is_name(&command.name):
+        return COMMAND_INVALID
+    secret = asked.secret
+    if (asked.id == 0 or not 1 <= asked.ttl_ms <= FORMAT_TOKEN_TTL_MS_MAX or secret.iterations == 0
+            or not _is_secret(&secret, 0)):
+        return COMMAND_INVALID
+    user = _user(rights, &command.name)
+    if user == NULL:
+        return NAME_UNKNOWN
+    count = 0
+    for i in range(rights.tokens.size):
+        count += rights.tokens.data[i].user == user.number
+    if rights.tokens.size == FORMAT_TOKENS_MAX or count == FORMAT_TOKENS_OF_USER_MAX:
+        return RIGHTS_LIMIT
+    return OK
+
+cdef status_t _put_token(Rights* rights, const Command* command) noexcept nogil:
+    cdef const TokenAsked* asked = <const TokenAsked*>command.data.data
+    cdef status_t status = rights_check_token(rights, command)
+    cdef Token token
+    cdef size_t place
+    if status != OK:
+        return status
+    token.id = asked.id
+    token.user = _user(rights, &command.name).number
+    token.since = rights.revision + 1
+    token.secret = asked.secret
+    place = _token_place(rights, token.id)
+    if not rights.tokens.push(token):
+        return NO_MEMORY
+    memmove(rights.tokens.data + place + 1, rights.tokens.data + place,
+            (rights.tokens.size - 1 - place) * sizeof(Token))
+    rights.tokens.data[place] = token
+    return OK
+
+cdef void _drop_token(Rights* rights, size_t place) noexcept nogil:
+    memmove(rights.tokens.data + place, rights.tokens.data + place + 1,
+            (rights.tokens.size - 1 - place) * sizeof(Token))
+    rights.tokens.pop()
+
+cdef status_t _remove_token(Rights* rights, const Command* command) noexcept nogil:
+    cdef uint64_t id
+    cdef size_t place
+    if command.name.length or command.data.length != sizeof(uint64_t):
+        return COMMAND_INVALID
+    memcpy(&id, command.data.data, sizeof(id))
+    if not rights_has_token(rights, id):
+        return NAME_UNKNOWN
+    place = _token_place(rights, id)
+    if not rights.ended.push(id):
+        return NO_MEMORY
+    _drop_token(rights, place)
+    return OK
+
+# All tokens of a user end. False: no memory.
+cdef bint _end_tokens(Rights* rights, uint64_t user) noexcept nogil:
+    cdef size_t place = 0
+    while place < rights.tokens.size:
+        if rights.tokens.data[place].user != user:
+            place += 1
+            continue
+        if not rights.ended.push(rights.tokens.data[place].id):
+            return False
+        _drop_token(rights, place)
+    return True
+
+
+# --- users and roles --------------------------------------------------------------------------------------------------
 
 cdef uint64_t _next_number(Rights* rights) noexcept nogil:
     rights.next_number += 1
@@ -221,10 +404,7 @@ cdef status_t _remove(Rights* rights, const Command* command) noexcept nogil:
     if command.id == RIGHTS_USER_REMOVE:
         if user == NULL:
             return NAME_UNKNOWN
-        user.roles.release()
-        memmove(user, user + 1, <size_t>(rights.users.data + rights.users.size - user - 1) * sizeof(User))
-        rights.users.pop()
-        return OK
+        return _remove_user(rights, user)
     if role == NULL:
         return NAME_UNKNOWN
     for i in range(rights.users.size):
@@ -232,6 +412,14 @@ cdef status_t _remove(Rights* rights, const Command* command) noexcept nogil:
     role.grants.release()
     memmove(role, role + 1, <size_t>(rights.roles.data + rights.roles.size - role - 1) * sizeof(Role))
     rights.roles.pop()
+    return OK
+
+cdef status_t _remove_user(Rights* rights, User* user) noexcept nogil:
+    if not _end_tokens(rights, user.number):
+        return NO_MEMORY
+    user.roles.release()
+    memmove(user, user + 1, <size_t>(rights.users.data + rights.users.size - user - 1) * sizeof(User))
+    rights.users.pop()
     return OK
 
 cdef void _unbind(User* user, uint64_t role) noexcept nogil:
@@ -247,21 +435,25 @@ cdef void _unbind(User* user, uint64_t role) noexcept nogil:
 cdef status_t _change_roles(Rights* rights, const Command* command) noexcept nogil:
     cdef User* user = _user(rights, &command.name)
     cdef Role* role = _role(rights, &command.data) if _is_name(&command.data) else NULL
-    cdef size_t place
     if user == NULL or role == NULL:
         return NAME_UNKNOWN
+    if command.id == RIGHTS_BIND:
+        return _bind(user, role.number)
     _unbind(user, role.number)
-    if command.id == RIGHTS_UNBIND:
-        return OK
+    return OK
+
+cdef status_t _bind(User* user, uint64_t role) noexcept nogil:
+    cdef size_t place
+    _unbind(user, role)
     if user.roles.size == FORMAT_ROLES_OF_USER_MAX:
         return RIGHTS_LIMIT
-    if not user.roles.push(role.number):
+    if not user.roles.push(role):
         return NO_MEMORY
     place = user.roles.size - 1
-    while place > 0 and user.roles.data[place - 1] > role.number:
+    while place > 0 and user.roles.data[place - 1] > role:
         user.roles.data[place] = user.roles.data[place - 1]
         place -= 1
-    user.roles.data[place] = role.number
+    user.roles.data[place] = role
     return OK
 
 
@@ -299,27 +491,29 @@ cdef int _grant_order(const uint8_t* left, const uint8_t* right) noexcept nogil:
 cdef status_t _change_grants(Rights* rights, const Command* command) noexcept nogil:
     cdef Role* role = _role(rights, &command.name)
     cdef const uint8_t* asked = command.data.data
-    cdef size_t offset = 0
-    cdef int order = -1
     if not _is_grant(asked, command.data.length) or command.data.length != _grant_bytes(asked):
         return COMMAND_INVALID
     if role == NULL:
         return NAME_UNKNOWN
+    return _add_grant(role, asked, command.data.length, command.id == RIGHTS_GRANT)
+
+cdef status_t _add_grant(Role* role, const uint8_t* asked, uint32_t length, bint is_granted) noexcept nogil:
+    cdef size_t offset = 0
+    cdef int order = -1
     while offset < role.grants.size and order < 0:
         order = _grant_order(role.grants.data + offset, asked)
         if order < 0:
             offset += _grant_bytes(role.grants.data + offset)
     if order == 0 and offset < role.grants.size:
-        return _change_grant(role, offset, (<const GrantHead*>asked).rights, command.id == RIGHTS_GRANT)
-    if command.id == RIGHTS_REVOKE:
+        return _change_grant(role, offset, (<const GrantHead*>asked).rights, is_granted)
+    if not is_granted:
         return OK
-    if role.grants.size + command.data.length > FORMAT_GRANTS_BYTES_MAX:
+    if role.grants.size + length > FORMAT_GRANTS_BYTES_MAX:
         return RIGHTS_LIMIT
-    if not role.grants.resize(role.grants.size + command.data.length):
+    if not role.grants.resize(role.grants.size + length):
         return NO_MEMORY
-    memmove(role.grants.data + offset + command.data.length, role.grants.data + offset,
-            role.grants.size - command.data.length - offset)
-    memcpy(role.grants.data + offset, asked, command.data.length)
+    memmove(role.grants.data + offset + length, role.grants.data + offset, role.grants.size - length - offset)
+    memcpy(role.grants.data + offset, asked, length)
     return OK
 
 cdef status_t _change_grant(Role* role, size_t offset, uint8_t rights, bint is_granted) noexcept nogil:
@@ -380,11 +574,21 @@ cdef void rights_session_ended(Rights* rights, uint64_t session) noexcept nogil:
 
 cdef void rights_lease_ended(Rights* rights, uint64_t lease) noexcept nogil:
     _disown(rights, &rights.lease_owners, FORMAT_LEASE_SEED, lease)
+    if rights.tokens.size and rights_has_token(rights, lease):
+        _drop_token(rights, _token_place(rights, lease))
+        rights.must_show = True
+
+cdef status_t rights_leases_ended(Rights* rights) noexcept nogil:
+    if not rights.must_show:
+        return OK
+    rights.must_show = False
+    rights.revision += 1
+    return _show(rights) if _hash_items(rights) else NO_MEMORY
 
 
 # --- items: what a dump and the state hash hold -----------------------------------------------------------------------
 cdef size_t rights_items(const Rights* rights) noexcept nogil:
-    return 1 + rights.roles.size + rights.users.size if rights.revision else 0
+    return 1 + rights.roles.size + rights.users.size + rights.tokens.size if rights.revision else 0
 
 cdef bint rights_item(const Rights* rights, size_t position, RightsItem* kind, Vec[uint8_t]* out) noexcept nogil:
     cdef RightsHeadImage head
@@ -393,12 +597,25 @@ cdef bint rights_item(const Rights* rights, size_t position, RightsItem* kind, V
         head.revision = rights.revision
         head.next_number = rights.next_number
         head.is_enabled = rights.is_enabled
+        memcpy(head.seed, rights.seed, SEED_BYTES)
         return out.append(<const uint8_t*>&head, sizeof(head))
     if position <= rights.roles.size:
         kind[0] = RIGHTS_ITEM_ROLE
         return _role_item(&rights.roles.data[position - 1], out)
-    kind[0] = RIGHTS_ITEM_USER
-    return _user_item(&rights.users.data[position - 1 - rights.roles.size], out)
+    position -= 1 + rights.roles.size
+    if position < rights.users.size:
+        kind[0] = RIGHTS_ITEM_USER
+        return _user_item(&rights.users.data[position], out)
+    kind[0] = RIGHTS_ITEM_TOKEN
+    return _token_item(&rights.tokens.data[position - rights.users.size], out)
+
+cdef bint _token_item(const Token* token, Vec[uint8_t]* out) noexcept nogil:
+    cdef TokenImage image
+    image.id = token.id
+    image.user = token.user
+    image.since = token.since
+    image.secret = token.secret
+    return out.append(<const uint8_t*>&image, sizeof(image))
 
 cdef bint _role_item(const Role* role, Vec[uint8_t]* out) noexcept nogil:
     cdef RoleImage image
@@ -416,6 +633,9 @@ cdef bint _user_item(const User* user, Vec[uint8_t]* out) noexcept nogil:
     return (out.append(<const uint8_t*>&image, sizeof(image)) and out.append(user.name, user.name_length)
             and out.append(<const uint8_t*>user.roles.data, user.roles.size * sizeof(uint64_t)))
 
+cdef inline uint64_t _seed_of(RightsItem kind) noexcept nogil:
+    return FORMAT_TOKEN_SEED if kind == RIGHTS_ITEM_TOKEN else FORMAT_ITEM_SEED + <uint64_t>kind
+
 cdef bint _hash_items(Rights* rights) noexcept nogil:
     cdef Vec[uint8_t] bytes
     cdef Hash128 total
@@ -429,7 +649,7 @@ cdef bint _hash_items(Rights* rights) noexcept nogil:
         if not rights_item(rights, i, &kind, &bytes):
             is_whole = False
             break
-        total = hash_plus(total, hash128(FORMAT_ITEM_SEED + <uint64_t>kind, bytes.data, bytes.size))
+        total = hash_plus(total, hash128(_seed_of(kind), bytes.data, bytes.size))
     bytes.release()
     rights.hash = hash_plus(hash_minus(rights.hash, rights.items_hash), total)
     rights.items_hash = total
@@ -443,6 +663,8 @@ cdef status_t rights_restore(Rights* rights, RightsItem kind, const uint8_t* byt
         return _restore_role(rights, bytes, length)
     if kind == RIGHTS_ITEM_USER:
         return _restore_user(rights, bytes, length)
+    if kind == RIGHTS_ITEM_TOKEN:
+        return _restore_token(rights, bytes, length)
     if length != sizeof(RightsHeadImage):
         return BAD_LENGTH
     if rights.revision != 0 or head.revision == 0 or head.next_number < FIRST_NUMBER or head.is_enabled > 1:
@@ -450,6 +672,7 @@ cdef status_t rights_restore(Rights* rights, RightsItem kind, const uint8_t* byt
     rights.revision = head.revision
     rights.next_number = head.next_number
     rights.is_enabled = head.is_enabled != 0
+    memcpy(rights.seed, head.seed, SEED_BYTES)
     return OK
 
 # The name behind an item's fields, and what follows it.
@@ -498,13 +721,17 @@ cdef bint _are_grants(const Bytes* grants) noexcept nogil:
 
 cdef status_t _restore_user(Rights* rights, const uint8_t* bytes, uint32_t length) noexcept nogil:
     cdef const UserImage* image = <const UserImage*>bytes
+    cdef UserSecret secret = image.secret
     cdef Bytes name, roles
     cdef User user
     if not _texts(bytes, length, sizeof(UserImage), image.name_length, &name, &roles):
         return BAD_LENGTH
+    if name.data[0] == 0 and (name.length != FOUNDER_NAME_BYTES or name.data[1] != c'f' or secret.flags == 0):
+        return BAD_FIELD
     if (rights.users.size == FORMAT_USERS_MAX or _user_place(rights, &name) != rights.users.size
             or image.number < FIRST_NUMBER or image.number >= rights.next_number or image.since > rights.revision
-            or not _is_secret(&image.secret) or not _are_roles(rights, &roles)):
+            or not _is_secret(&secret, USER_FOUNDER if name.data[0] == 0 else USER_ONE_TIME)
+            or not _are_roles(rights, &roles)):
         return BAD_FIELD
     memset(&user, 0, sizeof(user))
     user.number = image.number
@@ -517,6 +744,30 @@ cdef status_t _restore_user(Rights* rights, const uint8_t* bytes, uint32_t lengt
         user.roles.release()
         return NO_MEMORY
     return OK
+
+# Tokens come by id, each of a user that is there.
+cdef status_t _restore_token(Rights* rights, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    cdef const TokenImage* image = <const TokenImage*>bytes
+    cdef UserSecret secret
+    cdef Token token
+    cdef size_t i
+    if length != sizeof(TokenImage):
+        return BAD_LENGTH
+    secret = image.secret
+    if (rights.tokens.size == FORMAT_TOKENS_MAX or image.id == 0 or image.since > rights.revision
+            or (rights.tokens.size and rights.tokens.back().id >= image.id)
+            or secret.iterations == 0 or not _is_secret(&secret, 0)):
+        return BAD_FIELD
+    for i in range(rights.users.size):
+        if rights.users.data[i].number == image.user:
+            break
+    else:
+        return BAD_FIELD
+    token.id = image.id
+    token.user = image.user
+    token.since = image.since
+    token.secret = secret
+    return OK if rights.tokens.push(token) else NO_MEMORY
 
 cdef bint _are_roles(const Rights* rights, const Bytes* roles) noexcept nogil:
     cdef const uint64_t* numbers = <const uint64_t*>roles.data

@@ -4,13 +4,14 @@
 # on the request and on the rights, and never on keys. A request that tells something about a key needs READ of the key:
 # beside reads these are compares, fences, records before a change, and every write whose answer depends on the key.
 from raftmeta.machine.leases cimport Leases
-from raftmeta.machine.rights_state cimport Denial, Rights, TableUser
+from raftmeta.machine.rights_state cimport Denial, Rights, TableToken, TableUser
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
 
 # Who speaks an entry. Neither: anybody, while rights are off.
 cdef struct SpeakerOf:
     const TableUser* user
+    const TableToken* token     # by which it speaks for the user; NULL: by itself
     bint is_node
 
 # OK and *speaker. Any other status is not kept as a result, for another sending may fare better: NOT_READY (a node

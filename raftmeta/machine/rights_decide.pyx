@@ -6,8 +6,9 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.leases cimport Lease, leases_find
 from raftmeta.machine.rights cimport rights_lease_owner, rights_session_owner
 from raftmeta.machine.rights_state cimport (OWNER_NODE, RIGHT_ADMIN, RIGHT_LEASE, RIGHT_READ, RIGHT_WRITE,
-                                            RIGHTS_USER_PUT, USER_ONE_TIME, UserSecret)
-from raftmeta.machine.rights_table cimport rights_allow, table_user
+                                            RIGHTS_CLAIM, RIGHTS_TOKEN_PUT, RIGHTS_TOKEN_REMOVE, RIGHTS_USER_PUT,
+                                            USER_FOUNDER, USER_ONE_TIME, TableToken, TableUser, UserSecret)
+from raftmeta.machine.rights_table cimport rights_allow, table_principal, table_token, table_user
 from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE,
@@ -20,18 +21,23 @@ from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_
 # --- who speaks -------------------------------------------------------------------------------------------------------
 cdef status_t rights_know(Rights* rights, const Command* command, SpeakerOf* speaker) noexcept nogil:
     speaker.user = NULL
+    speaker.token = NULL
     speaker.is_node = False
     if command.speaker == SPEAKER_NODE:
         speaker.is_node = True
         return OK
     if command.speaker == SPEAKER_NONE:
         return _know_silent(rights, command, speaker)
-    speaker.user = table_user(rights.table, command.principal.data, command.principal.length)
-    if speaker.user != NULL and speaker.user.since > command.rights_revision:
+    speaker.user = table_principal(rights.table, command.principal.data, command.principal.length, &speaker.token)
+    if speaker.user != NULL and _secret_since(speaker) > command.rights_revision:
         speaker.user = NULL     # it proved a secret that is not its own any more
     if speaker.user == NULL:
         return <status_t>AUTHENTICATION_FAILED if rights.is_enabled else OK
     return _know_session(rights, command, speaker)
+
+# A token is gone by the time that the secret of its user is another one.
+cdef inline uint64_t _secret_since(const SpeakerOf* speaker) noexcept nogil:
+    return speaker.token.since if speaker.token != NULL else speaker.user.since
 
 # A node speaks for itself without a session, or in one that it made known as its own. A client's command without a
 # principal comes from a node that did not know yet that rights are on:
@@ -62,10 +68,17 @@ cdef status_t rights_decide(Rights* rights, Leases* leases, const SpeakerOf* spe
         return OK
     if command.kind == COMMAND_SESSION_CLOSE and command.id == command.session:
         return OK
+    if user.secret.flags & USER_FOUNDER:
+        return OK if _is_verb(command, RIGHTS_CLAIM) else _deny(RIGHT_ADMIN, denial)
+    # A token that could change rights could outlive itself.
+    if speaker.token != NULL and command.kind == COMMAND_RIGHTS:
+        return OK if _token_named(user, command) == speaker.token else _deny(RIGHT_ADMIN, denial)
     if command.kind == COMMAND_RIGHTS and _is_own_secret(user, command):
         return OK
     if user.secret.flags & USER_ONE_TIME:
         return _deny(RIGHT_ADMIN, denial)
+    if command.kind == COMMAND_RIGHTS and (_is_for_itself(user, command) or _token_named(user, command) != NULL):
+        return OK
     if user.rights & RIGHT_ADMIN:
         return OK
     if command.fence.is_present and not rights_allow(user, RIGHT_READ, &command.fence.key, NULL, True):
@@ -107,6 +120,25 @@ cdef bint _is_own_secret(const TableUser* user, const Command* command) noexcept
         return False
     return (table_user(user.table, command.name.data, command.name.length) == user
             and (<const UserSecret*>command.data.data).flags == 0)
+
+cdef inline bint _is_verb(const Command* command, uint64_t verb) noexcept nogil:
+    return command.kind == COMMAND_RIGHTS and command.id == verb
+
+# A token that it makes for itself.
+cdef bint _is_for_itself(const TableUser* user, const Command* command) noexcept nogil:
+    return _is_verb(command, RIGHTS_TOKEN_PUT) and (
+        command.name.length == 0
+        or table_user(user.table, command.name.data, command.name.length) == user)
+
+# The token of the user that the command ends; NULL: it does something else, or names another's.
+cdef const TableToken* _token_named(const TableUser* user, const Command* command) noexcept nogil:
+    cdef const TableToken* token
+    cdef uint64_t id
+    if not _is_verb(command, RIGHTS_TOKEN_REMOVE) or command.data.length != sizeof(uint64_t):
+        return NULL
+    memcpy(&id, command.data.data, sizeof(id))
+    token = table_token(user.table, id)
+    return token if token != NULL and token.user == user else NULL
 
 cdef status_t _decide_keys(Rights* rights, Leases* leases, const TableUser* user, const Command* command,
                            Denial* denial) noexcept nogil:

@@ -28,12 +28,15 @@ cdef enum:
     FORMAT_ROLES_MAX = 1024
     FORMAT_ROLES_OF_USER_MAX = 32
     FORMAT_GRANTS_BYTES_MAX = 1 << 16       # of one role
+    FORMAT_TOKENS_MAX = 4096
+    FORMAT_TOKENS_OF_USER_MAX = 64
+    FORMAT_TOKEN_TTL_MS_MAX = 604_800_000   # seven days
     FORMAT_ITERATIONS_MIN = 4096            # RFC 7677
     FORMAT_ITERATIONS_MAX = 10_000_000
 
 # FORMAT_: verbs of COMMAND_RIGHTS, in Command.id; `name` and `data` as said.
 cdef enum RightsVerb:
-    RIGHTS_ENABLE = 1
+    RIGHTS_ENABLE = 1           # data: empty, or a seed
     RIGHTS_DISABLE = 2
     RIGHTS_USER_PUT = 3         # name; data: UserSecret
     RIGHTS_USER_REMOVE = 4      # name
@@ -43,6 +46,11 @@ cdef enum RightsVerb:
     RIGHTS_REVOKE = 8           # as RIGHTS_GRANT: bits that are taken from the grant over exactly this range
     RIGHTS_BIND = 9             # name of a user; data: name of a role
     RIGHTS_UNBIND = 10
+    RIGHTS_FOUND = 11           # only if nothing was ever configured. data: UserSecret of USER_FOUNDER, then a seed
+    RIGHTS_FOUND_AGAIN = 12     # the same at any time; rights stay on or off as they are
+    RIGHTS_CLAIM = 13           # name of the admin to be; data: UserSecret. The founder goes, and rights are on
+    RIGHTS_TOKEN_PUT = 14       # name of a user (empty: who speaks); data: TokenAsked
+    RIGHTS_TOKEN_REMOVE = 15    # data: its id
 
 # FORMAT_: the secret of SCRAM-SHA-256 is the salted verifier (RFC 5802 3); the password never comes here.
 cdef packed struct UserSecret:
@@ -54,6 +62,20 @@ cdef packed struct UserSecret:
 
 cdef enum UserFlags:
     USER_ONE_TIME = 1           # may do nothing but put its own secret, without this flag
+    USER_FOUNDER = 2            # may do nothing but RIGHTS_CLAIM; only the user of FOUNDER_NAME has it
+
+# FORMAT_: names that begin with a zero byte are no user's. That of the founder has two bytes. A token speaks under its
+# id: a zero byte, then 8 bytes, little-endian.
+cdef enum:
+    FOUNDER_NAME_BYTES = 2
+    TOKEN_NAME_BYTES = 9
+    SEED_BYTES = 32
+
+# FORMAT_: a token is a user's right to speak that ends with a lease of this id, which nobody keeps alive.
+cdef packed struct TokenAsked:
+    uint64_t id                 # never 0
+    uint64_t ttl_ms             # 1 .. FORMAT_TOKEN_TTL_MS_MAX
+    UserSecret secret           # without flags, with a password
 
 # FORMAT_: then the start, then the end (empty: behind the last key).
 cdef packed struct GrantHead:
@@ -75,6 +97,12 @@ cdef struct User:
     uint8_t[PRINCIPAL_BYTES_MAX] name
     Vec[uint64_t] roles         # numbers, ascending
 
+cdef struct Token:
+    uint64_t id                 # of its lease, too
+    uint64_t user               # number
+    uint64_t since              # rights' revision of its making
+    UserSecret secret
+
 cdef enum:
     OWNER_NODE = 1              # a session of a node itself
     FIRST_NUMBER = 2            # of users and roles
@@ -87,6 +115,9 @@ cdef struct KeySpan:
 
 cdef struct TableRole:
     uint64_t number
+    uint8_t name_length
+    uint8_t[PRINCIPAL_BYTES_MAX] name
+    Bytes grants                # as Role.grants, in the arena
     uint8_t rights              # granted over any range
     uint32_t[RIGHTS_OF_KEYS_COUNT] first    # in RightsTable.spans, by the right's position
     uint32_t[RIGHTS_OF_KEYS_COUNT] count
@@ -104,10 +135,19 @@ cdef struct TableUser:
     uint32_t role_count
     uint16_t[FORMAT_ROLES_OF_USER_MAX] roles    # in RightsTable.roles
 
+cdef struct TableToken:
+    uint64_t id
+    uint64_t since
+    const TableUser* user
+    UserSecret secret
+
 cdef struct RightsTable:
     uint32_t holders
     bint is_enabled
     uint64_t revision
+    bint has_seed
+    uint8_t[SEED_BYTES] seed
+    Vec[TableToken] tokens      # by id
     Vec[TableUser] users        # by name
     Vec[TableRole] roles        # by name
     Vec[KeySpan] spans
@@ -124,8 +164,12 @@ cdef struct Rights:
     bint is_enabled
     uint64_t revision           # counts changes; 0: nothing was ever configured
     uint64_t next_number
-    Vec[User] users
+    uint8_t[SEED_BYTES] seed    # makes up salts of users that do not exist; zero: none yet. Once set, it stays
+    Vec[User] users             # by name, as the next
     Vec[Role] roles
+    Vec[Token] tokens           # by id
+    bint must_show              # tokens went with their leases, and the table still has them
+    Vec[uint64_t] ended         # tokens that went since their leases were looked at
     Map64[uint64_t] session_owners      # numbers of users, or OWNER_NODE
     Map64[uint64_t] lease_owners
     Hash128 items_hash          # of users, roles and revision

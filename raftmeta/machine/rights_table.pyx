@@ -1,11 +1,11 @@
 """The table of rights: bodies. All bytes that spans point to stand in one arena, which does not move."""
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from raftmeta.machine.plan cimport compare_bytes
-from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHTS_OF_KEYS, RIGHTS_OF_KEYS_COUNT, GrantHead, KeySpan, Role,
-                                            TableRole, User)
+from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHTS_OF_KEYS, RIGHTS_OF_KEYS_COUNT, SEED_BYTES,
+                                            TOKEN_NAME_BYTES, GrantHead, KeySpan, Role, TableRole, User)
 
 
 # --- making -----------------------------------------------------------------------------------------------------------
@@ -16,14 +16,24 @@ cdef RightsTable* table_create(const Rights* rights) noexcept nogil:
     table.holders = 1
     table.is_enabled = rights.is_enabled
     table.revision = rights.revision
-    if not _add_roles(table, rights) or not _add_users(table, rights):
+    table.has_seed = seed_is_set(rights.seed)
+    memcpy(table.seed, rights.seed, SEED_BYTES)
+    if not _add_roles(table, rights) or not _add_users(table, rights) or not _add_tokens(table, rights):
         table_destroy(table)
         return NULL
     return table
 
+cdef bint seed_is_set(const uint8_t* seed) noexcept nogil:
+    cdef int i
+    for i in range(SEED_BYTES):
+        if seed[i]:
+            return True
+    return False
+
 cdef void table_destroy(RightsTable* table) noexcept nogil:
     table.users.release()
     table.roles.release()
+    table.tokens.release()
     table.spans.release()
     table.arena.release()
     free(table)
@@ -46,6 +56,10 @@ cdef bint _add_role(RightsTable* table, const Role* role, TableRole* into) noexc
     cdef size_t offset = 0
     cdef int position
     into.number = role.number
+    into.name_length = role.name_length
+    memcpy(into.name, role.name, role.name_length)
+    into.grants.data = grants
+    into.grants.length = <uint32_t>length
     table.arena.append(role.grants.data, length)        # there is room
     while offset < length:
         into.rights |= (<const GrantHead*>(grants + offset)).rights
@@ -116,6 +130,22 @@ cdef bint _add_users(RightsTable* table, const Rights* rights) noexcept nogil:
     return True
 
 
+cdef bint _add_tokens(RightsTable* table, const Rights* rights) noexcept nogil:
+    cdef TableToken* into
+    cdef size_t i, j
+    if not table.tokens.resize(rights.tokens.size):
+        return False
+    for i in range(rights.tokens.size):
+        into = &table.tokens.data[i]
+        into.id = rights.tokens.data[i].id
+        into.since = rights.tokens.data[i].since
+        into.secret = rights.tokens.data[i].secret
+        for j in range(table.users.size):
+            if table.users.data[j].number == rights.tokens.data[i].user:
+                into.user = &table.users.data[j]
+    return True
+
+
 # --- asking -----------------------------------------------------------------------------------------------------------
 cdef const TableUser* table_user(const RightsTable* table, const uint8_t* name, uint32_t length) noexcept nogil:
     cdef size_t low = 0
@@ -134,6 +164,30 @@ cdef const TableUser* table_user(const RightsTable* table, const uint8_t* name, 
         else:
             high = middle
     return NULL
+
+cdef const TableToken* table_token(const RightsTable* table, uint64_t id) noexcept nogil:
+    cdef size_t low = 0
+    cdef size_t high = table.tokens.size
+    cdef size_t middle
+    while low < high:
+        middle = (low + high) // 2
+        if table.tokens.data[middle].id == id:
+            return &table.tokens.data[middle]
+        if table.tokens.data[middle].id < id:
+            low = middle + 1
+        else:
+            high = middle
+    return NULL
+
+cdef const TableUser* table_principal(const RightsTable* table, const uint8_t* name, uint32_t length,
+                                      const TableToken** token) noexcept nogil:
+    cdef uint64_t id
+    token[0] = NULL
+    if length != TOKEN_NAME_BYTES or name[0] != 0:
+        return table_user(table, name, length)
+    memcpy(&id, name + 1, sizeof(id))
+    token[0] = table_token(table, id)
+    return token[0].user if token[0] != NULL else NULL
 
 # The span of a role that holds the key at `place`; NULL: none.
 cdef const KeySpan* _span_at(const RightsTable* table, const TableRole* role, int position,

@@ -51,7 +51,7 @@ cdef enum AuditOperation:
     AUDIT_MACHINE_COMMAND
     AUDIT_COMMAND                           # a command that cannot be read
     AUDIT_COMPACT
-    AUDIT_AUTH_ENABLE                       # this one to AUTH_UNBIND: in the order of machine/rights_state RightsVerb
+    AUDIT_AUTH_ENABLE                       # this one to AUTH_TOKEN_REMOVE: in the order of machine/rights_state RightsVerb
     AUDIT_AUTH_DISABLE
     AUDIT_AUTH_USER_PUT
     AUDIT_AUTH_USER_REMOVE
@@ -61,6 +61,12 @@ cdef enum AuditOperation:
     AUDIT_AUTH_REVOKE
     AUDIT_AUTH_BIND
     AUDIT_AUTH_UNBIND
+    AUDIT_AUTH_FOUND
+    AUDIT_AUTH_FOUND_AGAIN
+    AUDIT_AUTH_CLAIM
+    AUDIT_AUTH_TOKEN_PUT
+    AUDIT_AUTH_TOKEN_REMOVE
+    AUDIT_AUTH_SHOW
     AUDIT_MEMBER_CHANGE
     AUDIT_MEMBER_ADD                        # in the list of a MEMBER_CHANGE, as the next two
     AUDIT_MEMBER_REMOVE
@@ -78,6 +84,7 @@ cdef enum AuditProof:
     AUDIT_PROOF_NONE = 0
     AUDIT_PROOF_PASSWORD
     AUDIT_PROOF_CERTIFICATE
+    AUDIT_PROOF_TOKEN
 
 # Whether a record is wanted, and which room it may take.
 cdef enum AuditClass:

@@ -15,10 +15,9 @@ cdef enum:
     TLS_RECORD_BYTES = 1 << 14  # plain bytes of a record at most (RFC 8446 5.1)
     TLS_WHY_BYTES = 256
 
-# Why a connection was not let in. The numbers go on where HELLO's statuses of raftmeta/status end. 80 there is NO_KEY
-# of storage, which never stands in a refusal.
+# Why a connection was not let in: numbers that raftmeta/status leaves free. Only TLS_NAME is sent.
 cdef enum TlsRefusal:
-    TLS_NOT_SPOKEN = 80         # the other side speaks no TLS
+    TLS_NOT_SPOKEN = 128        # the other side speaks no TLS; behind all statuses, none of which may mean it
     TLS_CUT = 81                # the connection ended in the handshake
     TLS_VERSION = 82            # no common version, below 1.3
     TLS_PROTOCOL = 83           # no common protocol (ALPN): a client on the peers' port, or the reverse

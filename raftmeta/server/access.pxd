@@ -3,15 +3,16 @@
 #
 # It asks the table of rights that the machine published, the same function that decides about commands at apply
 # (machine/rights_table). Commands are not decided here: they are spoken in the principal's name and decided at apply.
-# While rights were never configured, it asks nothing.
+# While rights were never configured, it asks nothing; with ClientLimits.needs_rights it serves nobody then.
 #
 # A read and a change of rights race:
 #     1. a read is allowed, and waits,
 #     2. the right goes, a secret is written, both are published,
 #     3. the read is made and would show the secret.
 # So a read is asked about again after it was made: the table is published before the state that follows the change.
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.machine.rights_state cimport RightsTable
 from raftmeta.native.containers cimport Vec
 from raftmeta.server.state cimport ClientPending, ClientServer, ClientWatch, Connection
 from raftmeta.status cimport status_t
@@ -32,6 +33,11 @@ cdef status_t access_speak(ClientServer* server, const Connection* connection, B
 cdef void access_owner(ClientServer* server, const Connection* connection, uint64_t* owner) noexcept nogil
 # Whether its right to everything that it reads is given, so that counts and hashes of the whole state may be told.
 cdef bint access_to_all(ClientServer* server, const Connection* connection) noexcept nogil
+# The same for a page of users or roles (machine/rights_show): an admin's, or about the user itself and its roles.
+cdef status_t access_of_listing(ClientServer* server, const Connection* connection, uint8_t page, const Bytes* name,
+                                uint32_t limit) noexcept nogil
+# The table of now, or NULL; whoever took one drops it.
+cdef RightsTable* access_hold(ClientServer* server) noexcept nogil
 # Whether the watch may go on. It looks only when the rights have changed since it looked last.
 cdef bint access_of_watch(ClientServer* server, const Connection* connection, ClientWatch* watch) noexcept nogil
 # Whether rights are on, so that a client must prove a name.

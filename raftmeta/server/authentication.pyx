@@ -8,8 +8,8 @@ body of the first answer, then both nonces again. Proof and signature are about 
     ClientSignature = HMAC(StoredKey, said)      ClientKey = proof ^ ClientSignature      H(ClientKey) = StoredKey
     signature = HMAC(ServerKey, said)
 
-Guessing: a failed proof counts against the user's name, here, and leaks away one a second. Beyond TUNE_FAILURES_MAX the
-next proof is refused as OVERLOADED without being looked at. A connection has three tries.
+Guessing: a failed proof counts against the name of the user or token, here, and leaks away one a second. Beyond
+TUNE_FAILURES_MAX the next proof is refused as OVERLOADED without being looked at. A connection has three tries.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -18,13 +18,15 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
-from raftmeta.machine.rights_state cimport RightsTable, TableUser
-from raftmeta.machine.rights_table cimport table_user
+from raftmeta.machine.rights_state cimport FORMAT_ITERATIONS_MIN, SEED_BYTES, RightsTable, TableToken, TableUser
+from raftmeta.machine.rights_table cimport table_principal
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.sha256 cimport are_equal_in_constant_time, hmac_sha256, sha256
 from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
+from raftmeta.security.identity cimport ROLE_CLIENT
+from raftmeta.security.tls_state cimport TlsSession
 from raftmeta.server.output cimport connection_refuse
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.quotas cimport quotas_attach
@@ -32,7 +34,7 @@ from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot, Pr
 from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NO_MEMORY, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport AUTHENTICATE_PROVES, NONCE_BYTES_MAX
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
-from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_uint, writer_at
+from raftmeta.wire.msgpack cimport Writer, number_max, write_array, write_bin, write_uint, writer_at
 
 cdef extern from "<sys/random.h>" nogil:
     ssize_t getrandom(void* into, size_t length, unsigned int flags)
@@ -76,6 +78,17 @@ cdef bint authentication_is_near(const Connection* connection, bint is_local_soc
     return memcmp(bytes + 8, loopback, 16) == 0
 
 
+cdef void authentication_by_certificate(Connection* connection) noexcept nogil:
+    cdef const TlsSession* tls = connection.stream.tls
+    # The name has no control characters, so it is no token's and not the founder's.
+    if tls == NULL or not tls.is_ready or tls.identity.role != ROLE_CLIENT:
+        return
+    connection.principal.name_length = tls.identity.name_length
+    memcpy(connection.principal.name, tls.identity.name, tls.identity.name_length)
+    connection.principal.rights_revision = number_max()
+    connection.principal.token = 0
+
+
 cdef void authentication_release(Connection* connection) noexcept nogil:
     cdef Exchange* exchange = connection.exchange
     connection.exchange = NULL
@@ -88,23 +101,39 @@ cdef void authentication_release(Connection* connection) noexcept nogil:
 
 
 # --- the first request ------------------------------------------------------------------------------------------------
-# The secret of the user that was named; one made up to look alike, if no such user exists.
+# All nodes make up the same, so that two of them do not give away which names are users. Before the cluster has a seed
+# for it, rights are off, and whoever asks may list the users.
+cdef void _make_up(const ClientServer* server, const RightsTable* table, Exchange* exchange) noexcept nogil:
+    cdef uint8_t[KEY_BYTES] made_up
+    cdef const uint8_t* seed = &server.disguise[0]
+    if table != NULL and table.has_seed:
+        seed = &table.seed[0]
+    hmac_sha256(seed, SEED_BYTES, exchange.asked.name, exchange.asked.name_length, made_up)
+    memcpy(exchange.secret.salt, made_up, SALT_BYTES)
+    exchange.secret.iterations = DISGUISED_ITERATIONS
+    if exchange.asked.name_length and exchange.asked.name[0] == 0:
+        exchange.secret.iterations = FORMAT_ITERATIONS_MIN      # as bindings/scram makes tokens
+
+
+# The secret of the token or user that was named; one made up to look alike, if there is none.
 cdef void _find_secret(ClientServer* server, Exchange* exchange) noexcept nogil:
     cdef Machine* machine = loop_enter(server.loop, READER_CLIENTS)
     cdef RightsTable* table = rights_hold(&machine.rights) if machine != NULL else NULL
     cdef const TableUser* user = NULL
-    cdef uint8_t[KEY_BYTES] made_up
+    cdef const TableToken* token = NULL
     loop_leave(server.loop, READER_CLIENTS)
     if table != NULL:
-        user = table_user(table, exchange.asked.name, exchange.asked.name_length)
-    exchange.is_user = user != NULL and user.secret.iterations != 0
+        user = table_principal(table, exchange.asked.name, exchange.asked.name_length, &token)
+    exchange.is_user = user != NULL and (token != NULL or user.secret.iterations != 0)
     if exchange.is_user:
-        exchange.secret = user.secret
+        exchange.secret = token.secret if token != NULL else user.secret
         exchange.asked.rights_revision = table.revision
     else:
-        hmac_sha256(server.disguise, sizeof(server.disguise), exchange.asked.name, exchange.asked.name_length, made_up)
-        memcpy(exchange.secret.salt, made_up, SALT_BYTES)
-        exchange.secret.iterations = DISGUISED_ITERATIONS
+        _make_up(server, table, exchange)
+    if exchange.is_user and token != NULL:
+        exchange.asked.token = token.id
+        exchange.asked.name_length = user.name_length
+        memcpy(exchange.asked.name, user.name, user.name_length)
     if table != NULL:
         rights_drop(table)
 

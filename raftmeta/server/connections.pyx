@@ -30,7 +30,8 @@ from raftmeta.net.unbound cimport (ADDRESS_LOCAL, UNBOUND_NONE, address_of_socke
                                    unbound_remove)
 from raftmeta.server.access cimport access_demands_proof
 from raftmeta.server.audit cimport audit_accept, audit_refuse, audit_turn_away
-from raftmeta.server.authentication cimport authentication_is_near, authentication_release
+from raftmeta.server.authentication cimport (authentication_by_certificate, authentication_is_near,
+                                             authentication_release)
 from raftmeta.server.output cimport (connection_count, connection_has_room, connection_next_turn, connection_refuse,
                                      connection_send, place_of)
 from raftmeta.server.pending cimport request_answer
@@ -170,6 +171,7 @@ cdef bint _greet(ClientServer* server, Connection* connection, const uint8_t* bo
         server.counters.refused += 1
         connection_refuse(server, connection, status, _why(status))
         return False
+    authentication_by_certificate(connection)
     status = quotas_attach(server, connection)
     if status != OK:
         connection.out.clear()      # no HELLO of ours before

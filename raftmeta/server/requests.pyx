@@ -25,6 +25,7 @@ from raftmeta.raft.genesis cimport BLANK, FOUNDED
 from raftmeta.server.access cimport access_of_pending, access_of_request, access_owner, access_speak
 from raftmeta.server.audit cimport audit_begin, audit_check, audit_command, audit_finish, audit_resume
 from raftmeta.server.authentication cimport authentication_take
+from raftmeta.server.listing cimport listing_answer, listing_take
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
 from raftmeta.server.output cimport (connection_at, connection_count, connection_may_answer, connection_next_turn,
@@ -40,9 +41,9 @@ from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CL
                               PERMISSION_DENIED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
                                             READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
-                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX,
-                                            REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS,
-                                            REQUEST_PIECE, REQUEST_RANGE, REQUEST_SNAPSHOT, REQUEST_STATUS,
+                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX, REQUEST_LEASES,
+                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
+                                            REQUEST_RANGE, REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS,
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
                                             client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
@@ -387,6 +388,7 @@ TAKERS[<int>REQUEST_SNAPSHOT] = snapshots_take
 TAKERS[<int>REQUEST_PIECE] = snapshots_take
 TAKERS[<int>REQUEST_MACHINE_READ] = machine_read
 TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
+TAKERS[<int>REQUEST_RIGHTS] = listing_take
 
 
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
@@ -424,10 +426,10 @@ cdef inline bint _is_read(uint8_t kind) noexcept nogil:
     return kind == REQUEST_GET or kind == REQUEST_RANGE or kind == REQUEST_GROUPS
 
 
-# Whether the right to the answer went while it was made. A read of keys is looked at when it is made.
+# Whether the right to the answer went while it was made. A read of keys or rights is looked at when it is made.
 cdef status_t _access(ClientServer* server, Connection* connection, const ClientPending* pending) noexcept nogil:
     cdef uint64_t owner = 0
-    if pending.kind == REQUEST_COMMAND or _is_read(pending.kind):
+    if pending.kind == REQUEST_COMMAND or pending.kind == REQUEST_RIGHTS or _is_read(pending.kind):
         return OK
     if pending.kind == REQUEST_LEASES:
         access_owner(server, connection, &owner)
@@ -445,6 +447,8 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
         _serve_read(server, connection, pending, <uint8_t*>pending + sizeof(ClientPending), ticket.index)
     elif pending.kind == REQUEST_MEMBERS and ticket.status == OK:
         members_answer(server, connection, pending.id)
+    elif pending.kind == REQUEST_RIGHTS and ticket.status == OK:
+        listing_answer(server, connection, pending)
     elif pending.kind == REQUEST_SNAPSHOT:
         snapshot_found(server, connection, pending, ticket)
     elif pending.kind == REQUEST_MACHINE_READ or (pending.kind == REQUEST_COMMAND and pending.key_length != 0):

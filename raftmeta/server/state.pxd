@@ -38,6 +38,7 @@ cdef struct ClientLimits:
     uint32_t session_window         # told to clients; a session may ask for no more
     uint32_t value_bytes_max
     ClientQuotas quotas
+    bint needs_rights           # nobody is served while rights are off
 
 cdef enum ClientWatchState:
     CLIENT_WATCH_OPENING = 1    # SUBMIT_WATCH is under way
@@ -112,6 +113,7 @@ cdef struct Principal:
     uint8_t name_length         # 0: nobody proved anything
     uint8_t[PRINCIPAL_BYTES_MAX] name
     uint64_t rights_revision    # under which a secret was proved; 2^63 - 1: by a certificate, which no change makes old
+    uint64_t token              # by which it speaks for the user; 0: by a password or a certificate
 
 # An authentication between its two steps.
 cdef struct Exchange:
@@ -218,7 +220,7 @@ cdef struct ClientServer:
     uint64_t turn_bytes         # made in this turn
     uint64_t memory_high        # of both, since memory was given back to the system
     uint64_t rights_revision    # that the watches were looked at under
-    uint8_t[32] disguise        # makes up the salts of users that do not exist
+    uint8_t[32] disguise        # makes up the salts of users that do not exist, where the cluster has no seed for that
     FailureSlot[TUNE_FAILURE_SLOTS] slots    # by the hash of a user's name
     member_id_t leader_told
     NodeStatus status           # as of this turn

@@ -6,7 +6,7 @@ are the carrier's: how what is asked travels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from raftmeta.bindings import verbs
@@ -19,7 +19,7 @@ from raftmeta.results import MemberStatus, TxnReply
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.blocking import HasId
 from raftmeta.verbs.lease import AioLease
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import AioAuth
 from raftmeta.verbs.watch import AioWatch
 
 __all__ = ["AioVerbs"]
@@ -60,14 +60,17 @@ class AioVerbs:
     def _check_rights(self) -> None:
         """A node that is asked by others looks itself."""
 
+    async def _rights_page(self, page: int, first: bytes, limit: int, timeout_s: float | None) -> list[Any]:
+        raise NotImplementedError
+
     async def _reach(self, change: Change, timeout_s: float | None) -> None:
         raise NotImplementedError
 
     @property
-    def auth(self) -> Auth[Coroutine[Any, Any, Revision]]:
+    def auth(self) -> AioAuth:
         """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
         self._check_rights()
-        return Auth(self._ask)
+        return AioAuth(self._ask, self._rights_page)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ are the carrier's: how what is asked travels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from raftmeta.bindings import verbs
 from raftmeta.bindings.revision import Revision
@@ -18,7 +18,7 @@ from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, Rang
 from raftmeta.results import MemberStatus, TxnReply, WatchBatch, WatchReset
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.lease import Lease
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import BlockingAuth
 from raftmeta.verbs.watch import Watch
 
 __all__ = ["HasId", "Verbs"]
@@ -71,14 +71,17 @@ class Verbs:
     def _check_rights(self) -> None:
         """A node that is asked by others looks itself."""
 
+    def _rights_page(self, page: int, first: bytes, limit: int, timeout_s: float | None) -> list[Any]:
+        raise NotImplementedError
+
     def _reach(self, change: Change, timeout_s: float | None) -> None:
         raise NotImplementedError
 
     @property
-    def auth(self) -> Auth[Revision]:
+    def auth(self) -> BlockingAuth:
         """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
         self._check_rights()
-        return Auth(self._ask)
+        return BlockingAuth(self._ask, self._rights_page)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

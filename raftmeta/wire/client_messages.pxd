@@ -36,9 +36,10 @@ cdef enum ClientRequestKind:
     REQUEST_LEASES = 15
     REQUEST_AUTHENTICATE = 16
     REQUEST_GROUPS = 17         # a RANGE whose keys are given in groups
+    REQUEST_RIGHTS = 18
 
 cdef enum:
-    REQUEST_KIND_MAX = REQUEST_GROUPS
+    REQUEST_KIND_MAX = REQUEST_RIGHTS
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # the state that the node has applied, without asking the leader
@@ -74,13 +75,13 @@ cdef enum ClientQuota:
 # Fields that a kind does not have are zero.
 cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind
-    uint8_t flags               # ClientReadFlags, or the filter of a watch
+    uint8_t flags               # ClientReadFlags, the filter of a watch, or the RightsPage of a RIGHTS
     uint64_t id
     uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
                                 # membership; PIECE: offset; LEASES: the least id
-    uint32_t limit              # of a range; PIECE: length
+    uint32_t limit              # of a range or of RIGHTS; PIECE: length
     Bytes key                   # key, start of a range, name, a command's payload, or a membership; AUTHENTICATE: a
-                                # name, then a nonce
+                                # name, then a nonce; RIGHTS: the least name
     Bytes end                   # end of a range, address, or a call; AUTHENTICATE: a nonce, then a proof
     uint32_t skip               # GROUPS: the delimiter is sought behind so many bytes of a key
     Bytes delimiter             # GROUPS: not empty

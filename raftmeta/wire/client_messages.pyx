@@ -8,7 +8,7 @@ from raftmeta.raft.membership cimport MEMBERSHIP_BYTES_MAX
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, NAME_BYTES_MAX
 from raftmeta.status cimport (BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, INCOMPLETE, NO_MEMORY, OK, BAD_VERSION,
                               status_t)
-from raftmeta.wire.commands cimport COMMAND_BYTES_MAX, KEY_BYTES_MAX, Bytes
+from raftmeta.wire.commands cimport COMMAND_BYTES_MAX, KEY_BYTES_MAX, PRINCIPAL_BYTES_MAX, Bytes
 from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read_array_max, read_bin, read_done,
                                     read_fail, read_uint, reader_over, unsigned_max, write_array, write_bin, write_uint,
                                     writer_at)
@@ -19,6 +19,7 @@ cdef enum:
     STATUS_MAX = 127
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
     FILTER_ALL = 15             # machine/watches WatchFilter
+    PAGES_MAX = 2               # machine/rights_show RightsPage
 
 cdef enum RequestFields:
     HAS_FLAGS = 1
@@ -96,6 +97,8 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_FLAGS | HAS_KEY | HAS_END
     if kind == REQUEST_AUTHENTICATE:
         return HAS_FLAGS | HAS_KEY | HAS_END
+    if kind == REQUEST_RIGHTS:
+        return HAS_FLAGS | HAS_LIMIT | HAS_KEY
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
@@ -143,11 +146,13 @@ cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
         return READ_FLAGS_ALL
     if kind == REQUEST_AUTHENTICATE:
         return AUTHENTICATE_PROVES
+    if kind == REQUEST_RIGHTS:
+        return PAGES_MAX
     return FILTER_ALL if kind == REQUEST_WATCH else READ_LOCAL
 
 
 cdef inline uint32_t _key_bytes_min(uint8_t kind) noexcept nogil:
-    return 0 if _is_range(kind) or kind == REQUEST_WATCH or kind == REQUEST_TRANSFER else 1
+    return 0 if _is_range(kind) or kind in (REQUEST_WATCH, REQUEST_TRANSFER, REQUEST_RIGHTS) else 1
 
 
 cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
@@ -159,6 +164,8 @@ cdef inline uint32_t _key_bytes_max(uint8_t kind) noexcept nogil:
         return KEY_BYTES_MAX + 1        # also the successor of the longest key
     if kind == REQUEST_AUTHENTICATE:
         return NONCE_BYTES_MAX
+    if kind == REQUEST_RIGHTS:
+        return PRINCIPAL_BYTES_MAX + 1  # also the successor of the longest name
     return KEY_BYTES_MAX if kind == REQUEST_GET else NAME_BYTES_MAX
 
 

@@ -17,9 +17,9 @@ import pytest
 import raftmeta
 from tests.client.nodes import serving
 from tests.lint.sources import ROOT
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_ports, wait_until
 
-VARIABLES = ("RAFTMETA_USER", "RAFTMETA_PASSWORD", "RAFTMETA_PASSWORD_FILE", "RAFTMETA_URL")
+VARIABLES = ("RAFTMETA_USER", "RAFTMETA_PASSWORD", "RAFTMETA_PASSWORD_FILE", "RAFTMETA_TOKEN_FILE", "RAFTMETA_URL")
 
 
 class Shell:
@@ -204,6 +204,82 @@ def test_status_of_the_cluster_proves_the_user_to_each_node(guarded: Shell) -> N
     guarded.run("status", code=3)
 
 
+def test_show_tells_users_roles_and_tokens(guarded: Shell) -> None:
+    guarded.run("auth", "role", "grant", "app", "read", "write", "--prefix", "app/", user="boss")
+    guarded.run("auth", "role", "grant", "app", "read", "--key", "k", user="boss")
+    guarded.run("auth", "user", "put", "cert", "--no-password", user="boss")
+    assert guarded.run("auth", "show", user="boss").splitlines() == [
+        "user app: password; roles app",
+        "user boss: password; roles admin",
+        "user cert: no password",
+        "role admin: admin over all keys",
+        "role app: read, write over keys that begin with app/",
+        "role app: read over the key k",
+    ]
+    own = guarded.json("auth", "show", "--user", "app", "--role", "app", user="app")
+    assert own["users"] == [{"name": "app", "roles": ["app"], "has_password": True, "is_one_time": False, "tokens": []}]
+    assert own["roles"][0]["grants"][1] == {"rights": ["read"], "start": "k", "end": "k\0"}
+    assert "no right" in guarded.run("auth", "show", user="app", code=1)
+    assert "there is no user nobody" in guarded.run("auth", "show", "--user", "nobody", user="boss", code=1)
+
+
+def test_a_token_is_printed_used_and_revoked(guarded: Shell) -> None:
+    guarded.run("auth", "role", "grant", "app", "read", "write", "--prefix", "app/", user="boss")
+    token = guarded.run("auth", "token", "new", "--ttl", "60", user="app").strip()
+    file = guarded.password("app.token", token)
+    assert guarded.run("--token-file", file, "auth", "status") == "rights are on; you are app\n"
+    guarded.run("--token-file", file, "put", "app/1", "x")
+    assert token not in guarded.run("--token-file", file, "put", "b", "x", code=1)
+    (id,) = guarded.json("auth", "show", "--user", "app", user="app")["users"][0]["tokens"]
+    assert f"tokens {id:x}" in guarded.run("auth", "show", "--user", "app", user="app")
+    guarded.run("--token-file", file, "auth", "token", "revoke")
+    guarded.run("--token-file", file, "get", "app/1", code=1)
+    other = guarded.json("auth", "token", "new", "--for", "app", user="boss")["token"]
+    guarded.run("auth", "token", "revoke", f"{int(other.split('.')[1], 16):x}", user="boss")
+    assert "no right" in guarded.run("auth", "token", "new", "--for", "boss", user="app", code=1)
+    assert "place of --user" in guarded.run("--token-file", file, "get", "k", user="app", code=2)
+
+
+def printed_token(errors: Path) -> str:
+    found = re.search(r"first admin: (\S+)", errors.read_text())
+    return found.group(1) if found is not None else ""
+
+
+def test_the_founding_prints_the_token_of_the_first_admin(tmp_path: Path) -> None:
+    """Once: a second start prints none. A lost token is replaced on the node's machine."""
+    peer, clients = free_ports(2)
+    shell = Shell(None, f"raft://127.0.0.1:{clients}", tmp_path)  # type: ignore[arg-type]
+
+    @contextlib.contextmanager
+    def served(number: int, *options: str) -> Iterator[Path]:
+        errors = tmp_path / f"errors{number}"
+        command = [sys.executable, "-m", "raftmeta.cli", "serve", "--name", "a", "--peer", f"a=127.0.0.1:{peer}"]
+        command += ["--data", str(tmp_path / "a"), "--clients", f"127.0.0.1:{clients}", *options]
+        with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
+            try:
+                wait_until(lambda: "became_leader" in errors.read_text(), timeout_s=30, what="a leader")
+                yield errors
+            finally:
+                process.terminate()
+
+    with served(1, "--rights") as errors:
+        wait_until(lambda: printed_token(errors) != "", timeout_s=30, what="the token")
+        assert "check --user" in shell.run("put", "k", "v", code=1)
+        lost = shell.password("lost", printed_token(errors))
+    with served(2, "--rights", "--new-admin-token") as errors:
+        wait_until(lambda: printed_token(errors) != "", timeout_s=30, what="another token")
+        shell.run("--token-file", lost, "auth", "claim", "boss", "--no-password", code=1)
+        token = shell.password("token", printed_token(errors))
+        file = shell.password("boss", "of the house")
+        claimed = shell.run("--token-file", token, "auth", "claim", "boss", "--new-password-file", file)
+        assert claimed == "rights are on; boss is an admin\n"
+        shell.run("put", "k", "v", user="boss")
+        shell.run("--token-file", token, "auth", "claim", "other", "--new-password-file", file, code=1)
+    with served(3, "--rights") as errors:
+        wait_until(lambda: shell.run("get", "k", user="boss") == "v\n", timeout_s=30, what="an answer")
+        assert printed_token(errors) == ""
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -216,6 +292,9 @@ def test_status_of_the_cluster_proves_the_user_to_each_node(guarded: Shell) -> N
         (("auth", "role", "grant", "app", "fly"), "'fly' is none of"),
         (("auth", "role", "grant", "app", "read", "--prefix", "a", "--key", "b"), "exclude"),
         (("auth", "role", "grant", "app"), "RIGHTS"),
+        (("auth", "claim", "boss", "--no-password"), "--token-file"),
+        (("auth", "token", "revoke"), "--token-file"),
+        (("auth", "token", "revoke", "xyz"), "hex digits"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_says_what(shell: Shell, words: tuple[str, ...], told: str) -> None:

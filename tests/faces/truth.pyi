@@ -142,6 +142,10 @@ class Liar:
     def hang_hosts(self) -> None:
         """The Python of every node stands still for good, and no engine is told to mind."""
 
+    def change_rights_key(self) -> None:
+        """A key of the principals has another value than what they were allowed to write."""
+    def forget_grants(self) -> None:
+        """What the admin granted was never granted."""
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

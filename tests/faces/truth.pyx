@@ -15,8 +15,8 @@ from raftmeta.sim.world.watches cimport watches_check_item
 from raftmeta.sim.world.witness cimport witness_counted, witness_saw
 from raftmeta.sim.world.workload cimport workload_done
 from raftmeta.sim.world.world_handle cimport World
-from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_WATCHES, SimCall,
-                                             SimFrame, SimNode)
+from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_RIGHTS_KEYS,
+                                             SIM_ROLES, SIM_WATCHES, SimCall, SimFrame, SimNode)
 from raftmeta.status cimport INVARIANT_BROKEN, status_t
 
 cdef enum:
@@ -287,6 +287,17 @@ cdef class Liar:
         for number in range(self.world.native.config.nodes):
             self._node(number).hung_until_ns = ~<uint64_t>0
             self._node(number).engine.config.host_watchdog_ns = 0
+
+    def change_rights_key(self) -> None:
+        """A key of the principals has another value than what they were allowed to write."""
+        self.world.native.rights.keys[0].value ^= 1
+
+    def forget_grants(self) -> None:
+        """What the admin granted was never granted."""
+        cdef int role, place
+        for role in range(SIM_ROLES):
+            for place in range((SIM_RIGHTS_KEYS + 1) * (SIM_RIGHTS_KEYS + 1)):
+                self.world.native.rights.roles[role].grants[place] = 0
 
     def fill_queues(self, number: int) -> None:
         self._node(number).engine.config.outstanding_max = 0

@@ -53,6 +53,8 @@ SPOKEN, RIGHTS = 13, 14
 BY_NODE, BY_CLIENT = 1, 2
 READ, WRITE, WATCH, HOLD, MEMBER, SNAPSHOT, ADMIN = (1 << bit for bit in range(7))
 ENABLE, DISABLE, USER_PUT, USER_REMOVE, ROLE_PUT, ROLE_REMOVE, GRANT_RIGHT, REVOKE_RIGHT, BIND, UNBIND = range(1, 11)
+FOUND, FOUND_AGAIN, CLAIM, TOKEN_PUT, TOKEN_REMOVE = range(11, 16)
+FOUNDER = b"\0f"  # the name of who has the founding token
 WANT_PREVIOUS, MUST_EXIST, KEEP_LEASE, KEY_FROM_RESULT, KEEP_VALUE = 1, 2, 4, 8, 16
 VERSION, CREATE_REVISION, MOD_REVISION, VALUE, LEASE, RANGE_EMPTY = range(1, 7)
 EQUAL, NOT_EQUAL, LESS, GREATER = range(1, 5)
@@ -167,6 +169,19 @@ def rights(verb: int, name: bytes = b"", data: bytes = b"", **envelope: Any) -> 
 
 def secret(*, iterations: int = 0, flags: int = 0, fill: bytes = b"s") -> bytes:
     return struct.pack("<II", flags, iterations) + (fill * 80 if iterations else bytes(80))
+
+
+def token_asked(id: int, ttl_ms: int = 1000, *, iterations: int = 4096) -> bytes:
+    return struct.pack("<QQ", id, ttl_ms) + secret(iterations=iterations)
+
+
+def token_name(id: int) -> bytes:
+    """Under which a token speaks."""
+    return b"\0" + struct.pack("<Q", id)
+
+
+def founding(*, seed: bytes = b"e" * 32, flags: int = 2) -> bytes:
+    return secret(iterations=4096, flags=flags) + seed
 
 
 def grant_of(rights: int, start: bytes = b"", end: bytes = b"") -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raftmeta import snapshot
 from raftmeta.face.stopped_log import MACHINE_LIMITS
-from raftmeta.machine.machine_handle import MachineHandle
+from tests.faces.machine import MachineHandle
 from raftmeta.storage.identity_file import read_identity
 from raftmeta.storage.sealed_handle import SealedWriterHandle
 from raftmeta.storage.storage_handle import FolderDisk

@@ -460,3 +460,29 @@ def test_lies_about_nodes_that_are_not_there_are_refused(world: World) -> None:
     """A number beyond the cluster."""
     with pytest.raises(ValueError, match="no node 3"):
         Liar(world).look(3)
+
+
+@pytest.fixture
+def guarded() -> World:
+    """Three nodes without faults and with rights; principals have been refused and served."""
+    world = World(7, rights=1, client_gap_us=1_000)
+    world.run(60_000)
+    assert world.violation is None
+    assert world.counts["rights_checks"] > 1_000
+    assert world.counts["principals_denied"] > 50
+    assert world.counts["principal_commands"] > 2 * world.counts["principals_denied"]
+    return world
+
+
+def test_a_key_that_rights_forbid_is_seen(guarded: World) -> None:
+    """I26: a node has a value that nobody was allowed to write."""
+    Liar(guarded).change_rights_key()
+    guarded.run(5_000)
+    expect(guarded, "I26")
+
+
+def test_a_right_that_was_taken_away_is_seen(guarded: World) -> None:
+    """I26: a node lets a principal read or write what it may not any more."""
+    Liar(guarded).forget_grants()
+    guarded.run(20_000)
+    expect(guarded, "I26")

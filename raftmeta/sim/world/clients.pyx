@@ -18,8 +18,11 @@ from libc.string cimport memcpy, memset
 from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.engine.submission cimport SUBMIT_CLIENT_COMMAND, Submission, submission_create, submission_payload
+from raftmeta.machine.state cimport LEVEL_OF_RIGHTS
+from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.sim.world.calls cimport call_number, call_take
+from raftmeta.sim.world.principals cimport principals_speak
 from raftmeta.sim.world.world_state cimport (CALL_CLIENT, SIM_CLIENT_WINDOW, SIM_CLIENTS, VIOLATION_FATAL,
                                              VIOLATION_FENCE, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
                                              VIOLATION_OUTCOME_LOST, SimClient, SimCommand, violate)
@@ -133,13 +136,21 @@ cdef SimCommand* _next_command(World* world, SimClient* client, uint32_t number)
 # To any node: its bit, or none.
 cdef uint32_t _send(World* world, SimClient* client, SimCommand* command, uint32_t number) noexcept nogil:
     cdef SimNode* node = &world.nodes[next_random(&world.random_workload) % world.config.nodes]
+    cdef Vec[uint8_t]* payload = &command.payload
     cdef SimCall* call
     cdef Submission* submission
+    cdef bint is_spoken
     if (command.payload.size == 0 or not node.is_up or node.engine.state != ENGINE_RUNNING
             or node.paused_until_ns > world.now_ns or node.calls_open >= SENDINGS_OPEN_MAX * SIM_CLIENTS):
         return 0
+    is_spoken = world.config.has_rights and node.engine.machine.feature_level >= LEVEL_OF_RIGHTS
+    if is_spoken and not principals_speak(payload.data, payload.size, &world.scratch):
+        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
+        return 0
+    if is_spoken:
+        payload = &world.scratch
     call = call_take(world, node, CALL_CLIENT)
-    submission = submission_create(SUBMIT_CLIENT_COMMAND, command.payload.size)
+    submission = submission_create(SUBMIT_CLIENT_COMMAND, payload.size)
     if call == NULL or submission == NULL:
         violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
         return 0
@@ -149,7 +160,7 @@ cdef uint32_t _send(World* world, SimClient* client, SimCommand* command, uint32
     submission.owner = call
     submission.arguments.command.session = client.session
     submission.arguments.command.sequence = command.sequence
-    memcpy(submission_payload(submission), command.payload.data, command.payload.size)
+    memcpy(submission_payload(submission), payload.data, payload.size)
     world.counts.sendings += 1
     engine_submit(node.engine, submission)
     return <uint32_t>1 << node.number

@@ -22,6 +22,7 @@ cdef enum:
     OPTION_STREAM = 0x0971
     HANG_STREAM = 0x4a26
     ENCRYPTION_STREAM = 0xc1f3
+    RIGHTS_STREAM = 0x2165
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -100,6 +101,12 @@ cdef bint _encrypts(const SimConfig* config) noexcept nogil:
     return next_random(&random) % 8 == 0
 
 
+# Rights are on in one world of eight.
+cdef bint _has_rights(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ RIGHTS_STREAM
+    return next_random(&random) % 8 == 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -119,6 +126,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
         config.client_window = <uint32_t>2 << (draw >> 48) % 3
     config.ends_silently = draw >> 29 & 1
     config.encrypts = _encrypts(config)
+    config.has_rights = _has_rights(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
     I17  leases: raftmeta/sim/world/leases
     I11, I14  commands of a user machine: raftmeta/sim/world/user_copies
     I24  what all of these show together: raftmeta/sim/world/witness
+    I26  commands of principals: raftmeta/sim/world/principals, raftmeta/sim/world/rights_model
 These clients live in the process of their node and use its session; sim/world/clients has those of other processes.
 """
 
@@ -25,15 +26,18 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.sim.world.calls cimport call_give_back, call_number, call_submit, call_take, calls_release
 from raftmeta.sim.world.clients cimport clients_done, clients_release
 from raftmeta.sim.world.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
+from raftmeta.sim.world.principals cimport principals_done, principals_release
 from raftmeta.sim.world.read_proofs cimport proofs_check
+from raftmeta.sim.world.rights_model cimport rights_model_release
 from raftmeta.sim.world.user_copies cimport copies_answered, copies_call, copies_fetched, copies_forget, copies_release
 from raftmeta.sim.world.watches cimport watches_forget, watches_opened
 from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witness_done, witness_read, witness_refused,
                                          witness_release, witness_watches)
-from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PUT, CALL_READ,
-                                             CALL_USER, CALL_USER_DUMP, SIM_KEYS, SIM_WATCHES, VIOLATION_FATAL,
-                                             VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE, VIOLATION_OUTCOME_LOST,
-                                             VIOLATION_STALE_READ, SimCall, SimNode, SimWatch, World, violate)
+from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PRINCIPAL,
+                                             CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS, SIM_WATCHES,
+                                             VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
+                                             VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch,
+                                             World, violate)
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, RESULT_EVICTED, status_t
 from raftmeta.wire.commands cimport OP_ADD, OP_DELETE, OP_PUT, Op, command_encode_op, command_release
 
@@ -212,6 +216,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
     node.calls_open -= 1
     if call.kind == CALL_CLIENT:
         clients_done(world, node, call, status, revision, body, length)
+    elif call.kind == CALL_PRINCIPAL:
+        principals_done(world, node, call, status)
     elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
         if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
             _check_unknown(world, node, call, status)
@@ -244,4 +250,6 @@ cdef void workload_release(World* world) noexcept nogil:
     witness_release(world)
     copies_release(world)
     clients_release(world)
+    principals_release(world)
+    rights_model_release(world)
     command_release(&world.command)

@@ -22,6 +22,7 @@ from raftmeta.sim.world.memberships cimport memberships_release
 from raftmeta.sim.world.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.world.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
                                        node_run)
+from raftmeta.sim.world.principals cimport principals_act
 from raftmeta.sim.world.read_proofs cimport proofs_release
 from raftmeta.sim.world.rests cimport rests_begin, rests_plan
 from raftmeta.sim.world.schedule cimport schedule, schedule_after
@@ -89,7 +90,10 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
     world.now_ns = SIM_BEGIN_NS
     if config.encrypts and not _make_keys(world, next_random(&random)):
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
+    if config.has_rights:
+        world.random_rights = next_random(&random)
     command_init(&world.command)
+    command_init(&world.rights.command)
     world.faults_are_on = True
     world.clients_are_on = True
     network_heal(world)
@@ -196,6 +200,8 @@ cdef void _postpone(World* world, SimEvent* event, uint64_t time_ns) noexcept no
 cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
     cdef uint32_t nodes = clients_act(world, number)
     cdef uint32_t i
+    if world.config.has_rights:
+        nodes |= principals_act(world)
     for i in range(world.config.nodes):
         if nodes >> i & 1 and world.config.turn_us == 0:    # else they find it in their next turn
             node_run(world, &world.nodes[i])

@@ -45,6 +45,7 @@ class World:
     silent_ends: 1: every second process that ends tells nobody, so its connections look open until a frame meets nobody.
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     encryption: 1: files of the nodes are encrypted, all with one key that the seed makes.
+    rights: 1: rights are turned on, principals try what they may, and an admin changes that. Not in ruin.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -80,6 +81,7 @@ class World:
         silent_ends: int = 0,
         ruin: int = 0,
         encryption: int = 0,
+        rights: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

@@ -41,6 +41,7 @@ INVARIANTS = {
     26: "I13 a read that nothing proves",
     27: "I14 an outcome was lost while the session lives",
     28: "I25 an entry that was known as committed was cut silently",
+    29: "I26 rights were not those of their place in the log",
     101: "no memory",
 }
 
@@ -92,6 +93,7 @@ cdef dict _profile(const SimConfig* config):
             "free_bytes_min": config.free_bytes_min, "host_watchdog_ms": config.host_watchdog_ms,
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
+            "rights": config.has_rights,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -118,7 +120,7 @@ cdef class World:
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
-                  encryption: int = 0, **faults):
+                  encryption: int = 0, rights: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -157,6 +159,7 @@ cdef class World:
         config.ends_silently = silent_ends != 0
         config.is_ruin = ruin != 0
         config.encrypts = encryption != 0
+        config.has_rights = rights != 0 and not ruin
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

@@ -14,6 +14,7 @@
 # watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
 # read_proofs    reads, and the rounds that prove them (I13); memberships   memberships against the log (I10)
+# principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
 # witness    what clients saw, from values and times alone (I24)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has; buggify: which points of production code do the rare thing
@@ -46,6 +47,11 @@ cdef enum:
     SIM_CLIENTS = 3             # of other processes
     SIM_CLIENT_WINDOW = 8       # commands of one of them under way, at most
     SIM_OLD_FRAMES = 64         # kept to be sent once more, long after
+    SIM_USERS = 4               # with rights: the first is the admin; each has a client of its own
+    SIM_ROLES = 3
+    SIM_RIGHTS_KEYS = 8         # keys of these clients; no other client touches them
+    SIM_RIGHTS_LEASES = 256     # that they ever ask for
+    SIM_RIGHTS_SESSIONS = 256   # the same
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
 cdef struct SimFaultRates:
@@ -170,6 +176,7 @@ cdef struct SimConfig:
     uint32_t session_window     # results kept for a node's own session, and commands that may wait in it; 0: 256, 128
     bint ends_silently          # of processes that end half tell nobody: connections to them look open for longer
     bint has_users              # clients give commands to a user machine, too
+    bint has_rights             # rights are turned on, and principals come and go (raftmeta/sim/world/principals)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
@@ -208,6 +215,7 @@ cdef enum SimCallKind:
     CALL_USER = 7               # a command for the user machine
     CALL_USER_DUMP = 8          # a part of its dump
     CALL_CLIENT = 6             # a sending of a SimClient: key is its number, session and number name the command
+    CALL_PRINCIPAL = 9          # the same of a SimPrincipal
 
 cdef struct SimCall:
     SimCall* next_free
@@ -407,6 +415,60 @@ cdef struct SimRegister:
     Map64[uint32_t] places      # value -> its sight, from 1
     Map64[uint64_t] calls       # value -> when it was written; all ones: certainly never
 
+# --- rights (I26) -----------------------------------------------------------------------------------------------------
+# What a user is, has and may by docs/security.md, as of one place in the log. Numbers of users are never used again.
+cdef struct SimUser:
+    uint64_t number             # 0: there is no such user
+    uint64_t since              # change of rights that gave it its password
+    uint64_t password
+    uint32_t roles              # set of bits
+
+cdef struct SimRole:
+    bint exists
+    uint8_t[(SIM_RIGHTS_KEYS + 1) * (SIM_RIGHTS_KEYS + 1)] grants   # rights by first key and end of a range
+
+cdef struct SimRightsSession:
+    uint64_t id                 # 0: free
+    uint64_t owner              # number of a user; 0: nobody
+    uint64_t floor              # results below it may be forgotten
+    uint64_t done               # the last sequence whose result it keeps
+
+cdef struct SimRightsLease:
+    uint64_t id                 # 0: free
+    uint64_t owner
+
+cdef struct SimRightsKey:
+    uint64_t value              # 0: the key does not exist
+    uint64_t lease
+
+cdef struct SimRightsModel:
+    index_t index               # of the last entry that was taken
+    bint is_lost                # an entry could not be read: nothing is checked any more
+    uint64_t changes            # of rights
+    uint64_t next_number
+    bint is_enabled
+    SimUser[SIM_USERS] users
+    bint has_client             # the user of all other clients
+    SimRole[SIM_ROLES] roles
+    SimRightsKey[SIM_RIGHTS_KEYS] keys
+    SimRightsSession[SIM_RIGHTS_SESSIONS] sessions
+    SimRightsLease[SIM_RIGHTS_LEASES] leases
+    Map64[uint64_t] places      # chain hash of an entry -> where its record stands, from 1
+    Vec[uint8_t] records        # of all commands that any disk has
+    Command command             # scratch
+
+# A client with a name and a password, which has one command under way.
+cdef struct SimPrincipal:
+    uint64_t session            # 0: none
+    uint64_t sequence
+    uint64_t password           # that it proves
+    uint64_t proven             # change of rights under which it proved that; 0: it proves again
+    uint64_t lease              # the last that it asked for; 0: none
+    bint is_answered
+    bint opens                  # its command opens the session
+    uint32_t step               # of the admin: so much is set up
+    Vec[uint8_t] payload
+
 # The committed log as the whole cluster agrees on it.
 cdef struct SimTruth:
     Vec[uint64_t] chains        # by index; 0 at position 0
@@ -468,6 +530,7 @@ cdef enum SimViolation:
     VIOLATION_HISTORY = 25              # I24: what clients saw is no history of registers
     VIOLATION_UNPROVEN_READ = 26        # I13: a = when the read was asked, b = what is proven until when
     VIOLATION_OUTCOME_LOST = 27         # I14: nobody knows how a command ended, though its session lives
+    VIOLATION_RIGHTS = 29               # I26: a = key or user, b = what the node has or believes
     VIOLATION_CUT_SILENTLY = 28         # I25: a node committed another entry than the one it knew as committed
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
@@ -501,6 +564,11 @@ cdef struct SimCounts:
     uint64_t user_calls         # of a user machine, answered
     uint64_t user_commands      # run, on all copies
     uint64_t user_loads         # of a dump
+    uint64_t principal_commands     # answered
+    uint64_t principals_denied  # of these
+    uint64_t principals_unknown     # sendings that were not believed
+    uint64_t rights_changes     # committed
+    uint64_t rights_checks      # of a node's keys and rights against the model
     uint64_t reads
     uint64_t reads_refused
     uint64_t watch_events
@@ -553,6 +621,7 @@ cdef struct World:
     uint64_t random_rests
     uint64_t random_background
     uint64_t random_users
+    uint64_t random_rights
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
     SimTruth truth
@@ -578,6 +647,8 @@ cdef struct World:
     SimSaid said                # by the frame that is just sent
     Command command             # scratch of the workload
     SimClient[SIM_CLIENTS] clients
+    SimPrincipal[SIM_USERS] principals
+    SimRightsModel rights
     SimCall* free_calls
     Vec[void*] call_blocks
     Vec[uint8_t] scratch
