@@ -18,7 +18,7 @@ from raftmeta.security.encryption import Encryption
 from raftmeta.security.settings import Tls
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.blocking import HasId
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import AioAuth
 
 class Node(MailboxFace, AioVerbs):
     """One member of a cluster, or with `of` the face of one that runs already; belongs to one event loop.
@@ -54,7 +54,7 @@ class Node(MailboxFace, AioVerbs):
     @property
     def config(self) -> Config: ...
     @property
-    def auth(self) -> Auth[Coroutine[Any, Any, Revision]]:
+    def auth(self) -> AioAuth:
         """As AioVerbs.auth. With an audit trail each verb has a line there."""
     async def start(self) -> Self:
         """Lock the folder, read the log, listen and connect; returns before there is a leader.

@@ -27,7 +27,7 @@ from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, R
 from raftmeta.face.node import Node as _SyncNode
 from raftmeta.face.audit import AioTold
 from raftmeta.verbs.awaited import AioVerbs
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import AioAuth
 
 cdef object _NEWEST = 0         # the default, by identity: whoever gives another 0 only takes a longer way
 
@@ -179,7 +179,9 @@ cdef class Node(MailboxFace, AioVerbs):
     @property
     def auth(self):
         self._check_rights()
-        return Auth(self._ask) if self.node.trail is None else AioTold(self._ask, self.node.trail)
+        if self.node.trail is None:
+            return AioAuth(self._ask, self._rights_page)
+        return AioTold(self._ask, self._rights_page, self.node.trail)
 
     async def _reach_by_steps(self, change, timeout_s):
         """face/members.reach, without blocking."""

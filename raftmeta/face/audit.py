@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from raftmeta.bindings.revision import Revision
 from raftmeta.bindings.verbs import Request
 from raftmeta.common import numbers
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import AioAuth, BlockingAuth
 
 if TYPE_CHECKING:
     from raftmeta.security.audit import Audit
@@ -68,13 +68,18 @@ def _facts(verb: int, name: bytes, data: bytes) -> dict[str, str]:
     return {**facts, "role": data.decode()} if verb in _OF_ROLES else facts
 
 
-class Told(Auth[Revision]):
+class Told(BlockingAuth):
     """The verbs of rights of a node that keeps a trail."""
 
     __slots__ = ("_writer",)
 
-    def __init__(self, ask: Callable[[Request[Revision], float | None], Revision], writer: AuditWriter) -> None:
-        super().__init__(ask)
+    def __init__(
+        self,
+        ask: Callable[[Request[Revision], float | None], Revision],
+        page: Callable[[int, bytes, int, float | None], list[Any]],
+        writer: AuditWriter,
+    ) -> None:
+        super().__init__(ask, page)
         self._writer = writer
 
     def _change(self, verb: int, name: bytes, data: bytes, timeout_s: float | None) -> Revision:
@@ -82,15 +87,18 @@ class Told(Auth[Revision]):
             return super()._change(verb, name, data, timeout_s)
 
 
-class AioTold(Auth[Coroutine[Any, Any, Revision]]):
+class AioTold(AioAuth):
     """The same as coroutines."""
 
     __slots__ = ("_writer",)
 
     def __init__(
-        self, ask: Callable[[Request[Revision], float | None], Coroutine[Any, Any, Revision]], writer: AuditWriter
+        self,
+        ask: Callable[[Request[Revision], float | None], Coroutine[Any, Any, Revision]],
+        page: Callable[[int, bytes, int, float | None], Coroutine[Any, Any, list[Any]]],
+        writer: AuditWriter,
     ) -> None:
-        super().__init__(ask)
+        super().__init__(ask, page)
         self._writer = writer
 
     async def _change(self, verb: int, name: bytes, data: bytes, timeout_s: float | None) -> Revision:

@@ -14,7 +14,7 @@ from raftmeta.interfaces import FenceLike
 from raftmeta.operations import Key, KeyRecord
 from raftmeta.results import NodeStatus
 from raftmeta.verbs.blocking import HasId, Verbs
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import BlockingAuth
 
 class Node(NodeBase, Verbs):
     """One member of a cluster, inside this process. As a context it is started and closed.
@@ -32,7 +32,7 @@ class Node(NodeBase, Verbs):
     """
 
     @property
-    def auth(self) -> Auth[Revision]:
+    def auth(self) -> BlockingAuth:
         """As Verbs.auth. With an audit trail each verb has a line there."""
     def start(self) -> Self:
         """Lock the folder, read the log, listen and connect; returns before there is a leader.

@@ -30,7 +30,7 @@ from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, N
                              RaftmetaError, ReadyTimeout)
 from raftmeta.face.audit import Told
 from raftmeta.verbs.blocking import Verbs
-from raftmeta.verbs.rights import Auth
+from raftmeta.verbs.rights import BlockingAuth
 
 
 cdef class Node(NodeBase, Verbs):
@@ -164,7 +164,9 @@ cdef class Node(NodeBase, Verbs):
     @property
     def auth(self):
         self._check_rights()
-        return Auth(self._ask) if self.trail is None else Told(self._ask, self.trail)
+        if self.trail is None:
+            return BlockingAuth(self._ask, self._rights_page)
+        return Told(self._ask, self._rights_page, self.trail)
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):
