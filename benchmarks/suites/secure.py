@@ -1,4 +1,4 @@
-"""The price of security: puts with TLS, encryption at rest, rights and an audit trail beside plain ones, and handshakes.
+"""The price of security: puts with TLS, encryption at rest, rights and audit beside plain ones, and handshakes.
 
 Clusters of each kind stand side by side, and one of them works at a time, in turns. Each share is that of two samples
 of one round. Targets: issue 19 "Speed".

@@ -1,9 +1,9 @@
 """The asyncio face of a node: the verbs of raftmeta.Node as coroutines."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from raftmeta.bindings.revision import Revision
 from raftmeta.config import Config, Identity

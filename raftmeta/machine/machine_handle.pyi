@@ -32,6 +32,9 @@ class MachineHandle:
         fanout: int = 64,
         tree_bytes_max: int | None = None,
     ) -> None: ...
+    @property
+    def broken(self) -> tuple[int, int, int]:
+        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def skip(self, entries: Iterable[tuple[int, int]]) -> None:
         """Pass over the entries (index, chain hash), besides those that were named before. Raises OverflowError."""
     def status(self) -> Status:

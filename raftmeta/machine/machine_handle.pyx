@@ -39,6 +39,10 @@ cdef class MachineHandle:
     def __dealloc__(self):
         machine_destroy(self.machine)
 
+    @property
+    def broken(self):
+        return self.machine.broken.what, self.machine.broken.a, self.machine.broken.b
+
     def skip(self, entries not None):
         cdef MachineLimits* limits = &self.machine.limits
         for index, chain in entries:

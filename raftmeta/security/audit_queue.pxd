@@ -51,7 +51,7 @@ cdef enum AuditOperation:
     AUDIT_MACHINE_COMMAND
     AUDIT_COMMAND                           # a command that cannot be read
     AUDIT_COMPACT
-    AUDIT_AUTH_ENABLE                       # this one to AUTH_TOKEN_REMOVE: in the order of machine/rights_state RightsVerb
+    AUDIT_AUTH_ENABLE                       # to AUTH_TOKEN_REMOVE in the order of machine/rights_state RightsVerb
     AUDIT_AUTH_DISABLE
     AUDIT_AUTH_USER_PUT
     AUDIT_AUTH_USER_REMOVE

@@ -42,9 +42,6 @@ class ApplyFatal(Exception):
 class MachineHandle(machine_handle.MachineHandle):
     """One machine, applied to by the calling thread; get_shared and range_shared may be called by others."""
 
-    @property
-    def broken(self) -> tuple[int, int, int]:
-        """The first belief that proved wrong (raftmeta/common/invariants), and its two numbers; 0: none."""
     def user(self, name: bytes) -> UserStatus | None:
         """A user machine; None: no command named it."""
     def user_take(self, name: bytes, after: int, bytes_max: int) -> bytes:

@@ -11,8 +11,8 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine cimport machine_handle
 from raftmeta.machine.history cimport change_before
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, DumpBase,
-                                       Grouping, machine_apply, machine_changes, machine_due_leases, machine_due_sessions,
-                                       machine_dump_base_forget, machine_dump_base_loaded, machine_dump_keep,
+                                       Grouping, machine_apply, machine_changes, machine_due_leases,
+                                       machine_due_sessions, machine_dump_base_forget, machine_dump_base_loaded, machine_dump_keep,
                                        machine_dump_since, machine_get, machine_get_shared, machine_history,
                                        machine_lease, machine_publish, machine_range_shared, machine_session_exists,
                                        machine_session_result)
@@ -80,10 +80,6 @@ cdef class MachineHandle(machine_handle.MachineHandle):
 
     def __dealloc__(self):
         self.records.release()
-
-    @property
-    def broken(self):
-        return self.machine.broken.what, self.machine.broken.a, self.machine.broken.b
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def user(self, bytes name not None):

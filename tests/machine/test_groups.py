@@ -9,8 +9,8 @@ import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.faces.machine import MachineHandle
 from raftmeta.operations import prefix_end
+from tests.faces.machine import MachineHandle
 from tests.machine import commands as c
 
 # Few letters, so that keys share beginnings; 0xff has no successor, and a delimiter of two bytes may overlap itself.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from raftmeta import snapshot
 from raftmeta.face.stopped_log import MACHINE_LIMITS
-from tests.faces.machine import MachineHandle
 from raftmeta.storage.identity_file import read_identity
 from raftmeta.storage.sealed_handle import SealedWriterHandle
 from raftmeta.storage.storage_handle import FolderDisk
 from tests.faces.core import Member, Membership, encode_membership
+from tests.faces.machine import MachineHandle
 from tests.machine.commands import NOOP
 from tests.processes.cluster import Cluster, put
 from tests.processes.load import start_again
