@@ -221,3 +221,15 @@ async def test_too_many_commands_under_way_are_refused_before_results_could_be_l
             await client.put("k", "1")
         for one in waiting:
             one.cancel()
+
+
+@pytest.mark.asyncio
+async def test_a_client_leaves_a_session_that_forgot_what_was_not_answered() -> None:
+    """Somebody else spoke in it, who lies: all commands in it would end so, for ever."""
+    async with FakeNode(Steps("done", Status.RESULT_EVICTED, "done")) as node, aio.Client(node.url) as client:
+        await client.put("k", "1")
+        with pytest.raises(raftmeta.OutcomeUnknown):
+            await client.put("k", "2")
+        await client.put("k", "3")
+        (first, _), (second, _), (third, sequence) = sequences(node)
+        assert first == second != third and sequence == 1
