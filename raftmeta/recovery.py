@@ -1,7 +1,8 @@
 """A way out of an entry that no node can apply (docs/operations.md "An entry that no node can apply").
 
-found = raftmeta.recovery.unappliable("/data/a")        # which entry, and why; changes nothing
-raftmeta.recovery.skip("/data/a", found.index)          # on each member alike, while its node is stopped
+from raftmeta import recovery
+found = recovery.unappliable("/data/a")     # which entry, and why; changes nothing
+recovery.skip("/data/a", found.index)       # on each member alike, while its node is stopped
 """
 
 from __future__ import annotations

@@ -400,7 +400,11 @@ class Channel:
         elif status == statuses.SESSION_UNKNOWN and request.sequence:
             self._session_ended(request)
         elif status == statuses.RESULT_EVICTED:
+            # If somebody else spoke in this session, all that is said in it would end so. The next command opens
+            # another one.
             self._end(request, error_from_status(status, revision=revision))
+            if request.session == self.encoder.session:
+                self.encoder.session = 0
         elif status == statuses.NOT_FOUND and request.purpose == OUTCOME:
             if request.doubts:
                 self._later(request)  # another sending may have been executed, and another node may know the outcome

@@ -140,8 +140,8 @@ def _told(folder: StoppedFolder, followed: Followed, state_index: int, machine: 
     assert record is not None, "an entry was applied that the log does not have"
     _, _, _, term, chain, wall_ms, *_ = _RECORD.unpack_from(record)
     reason = str(error_from_status(followed.status))
-    if followed.status == statuses.INVARIANT_BROKEN:
-        number, a, b = machine.broken
+    number, a, b = machine.broken
+    if followed.status == statuses.INVARIANT_BROKEN and number:  # else it is one of the tree
         reason += f" ({invariants.NAMES.get(number, f'number {number}')}: {a} and {b})"
     return Unappliable(
         path=str(folder.path),

@@ -242,3 +242,15 @@ async def test_a_range_with_a_delimiter_on_an_older_node_says_so_and_a_plain_one
         found = await client.range(prefix="a/")
         assert [record.key for record in found.records] == [b"a/b"] and kinds[:2] == [17, 3]
         assert client.metrics()["requests_repeated"] == 0
+
+
+@pytest.mark.asyncio
+async def test_a_client_leaves_a_session_that_forgot_what_was_not_answered() -> None:
+    """Somebody else spoke in it, who lies: all commands in it would end so, for ever."""
+    async with FakeNode(Steps("done", Status.RESULT_EVICTED, "done")) as node, aio.Client(node.url) as client:
+        await client.put("k", "1")
+        with pytest.raises(raftmeta.OutcomeUnknown):
+            await client.put("k", "2")
+        await client.put("k", "3")
+        (first, _), (second, _), (third, sequence) = sequences(node)
+        assert first == second != third and sequence == 1
