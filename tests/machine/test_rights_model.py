@@ -206,7 +206,10 @@ def heard_of_state(machine: Machine, read: tuple[Range, int, bool, bool]) -> Any
         return c.PERMISSION_DENIED
     revision = status.revision // 2 if is_past else 0
     page = machine.handle.range_shared(start, end, revision=revision, limit=limit, keys_only=keys_only)
-    count = machine.handle.range_shared(start, end, revision=revision, count_only=True)
+    count = (
+        machine.handle.range_shared(start, end, revision=revision, count_only=True),
+        machine.handle.range_shared(start, end, revision=revision, limit=limit, delimiter=start[:1] or b"a", skip=1),
+    )
     if not machine.handle.allow(b"user", c.WATCH, start, end):
         return page, count
     events = [

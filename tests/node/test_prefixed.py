@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ from raftmeta.operations import (
 )
 from raftmeta.results import TxnReply, WatchBatch, WatchEvent, WatchReset
 from tests.client.nodes import serving
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_addresses, wait_until
 
 PREFIX = b"view/\xff"  # its end is the prefix of another length
 OUTSIDE = [b"view", b"view/", b"view/\xfe\xff", b"view0", b"view0k", b"a", b"k", b"\xff"]
@@ -429,3 +430,19 @@ def test_a_url_names_a_prefix_on_asyncio(nodes: tuple[raftmeta.Node, raftmeta.No
     nodes[1].delete_range()
     asyncio.run(work())
     assert nodes[1].range(prefix="tasks/of/", count_only=True).count == 0  # it left
+
+
+def test_a_url_of_a_node_in_this_process_and_of_a_socket_names_a_prefix(tmp_path: Path) -> None:
+    """embedded:// and raft+unix:// have a folder in their path, and the prefix beside it."""
+    address = free_addresses(1)[0]
+    settings = "local_clients=true&heartbeat_s=0.03&election_timeout_s=0.15&reserve_bytes=0"
+    url = f"embedded://{tmp_path}/a?name=a&peers=a={address}&prefix=app/&{settings}"
+    with (
+        raftmeta.connect(url, timeout_s=30) as node,
+        raftmeta.connect(f"raft+unix://{tmp_path}/a?prefix=app/") as same,
+        raftmeta.connect(f"raft+unix://{tmp_path}/a") as whole,
+    ):
+        node.storage.put("k", b"1")
+        for backend, key in ((same, "k"), (whole, "app/k")):
+            found = backend.storage.get(key)
+            assert found is not None and found.data == b"1"
