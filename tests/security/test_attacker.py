@@ -96,17 +96,17 @@ def work(client: raftmeta.Client, goes_on: Callable[[], bool] = lambda: False) -
 
 
 class Attacker:
-    """Has a valid client's certificate and no password, papers of its own making, and what it saw on the wire."""
+    """Has a valid certificate of a client that is no user, papers of its own making, and what it saw on the wire."""
 
     def __init__(self, cluster: SecureCluster) -> None:
         self.cluster = cluster
         authority = cluster.authority
-        self.client = context_of(authority, authority.client("tenant"), CLIENT_PROTOCOL)
+        self.client = context_of(authority, authority.client("mallory"), CLIENT_PROTOCOL)
         self.nobody = context_of(authority, None, PEER_PROTOCOL)
-        self.client_as_peer = context_of(authority, authority.client("tenant"), PEER_PROTOCOL)
+        self.client_as_peer = context_of(authority, authority.client("mallory"), PEER_PROTOCOL)
         self.forged = context_of(authority, self._forged("b"), PEER_PROTOCOL)
         self.seen = {
-            "clients": said(cluster.clients["a"], self.client, hello_frame("default", "tenant")),
+            "clients": said(cluster.clients["a"], self.client, hello_frame("default", "mallory")),
             "peers": said(cluster.peers["a"], self.forged, b""),
         }
         self.source = random.Random(7)
@@ -154,7 +154,7 @@ class Attacker:
         """Every verb, sound and not, behind a valid certificate; none of it proves a password."""
         encoder = RequestEncoder(4 << 20)
         with shake(self.cluster.clients[node], self.client) as secured:
-            secured.sendall(hello_frame("default", "tenant"))
+            secured.sendall(hello_frame("default", "mallory"))
             secured.sendall(encoder.open_session(1 << 63 | 99, 60_000, 1_000_000))
             encoder.session = 1 << 63 | 99
             asked = [verbs.put("k/1", "stolen"), verbs.add("count"), verbs.delete_range("k/", "k0", previous=True)]
@@ -171,7 +171,7 @@ class Attacker:
             read_all(secured)
 
     def records_of_one_byte(self, node: str) -> None:
-        said = hello_frame("default", "tenant") + RequestEncoder(1 << 20).get("count", 0, True)
+        said = hello_frame("default", "mallory") + RequestEncoder(1 << 20).get("count", 0, True)
         with shake(self.cluster.clients[node], self.client) as secured:
             for byte in said:
                 secured.sendall(bytes([byte]))
