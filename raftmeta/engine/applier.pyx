@@ -14,7 +14,8 @@ from libc.string cimport memset
 from raftmeta._core cimport Apply, core_applied
 from raftmeta.engine.callers cimport callers_answer, callers_applied, callers_await, callers_serve_reads
 from raftmeta.engine.housekeeping cimport housekeeping_keep_alive_applied
-from raftmeta.engine.invariants cimport (BROKEN_APPLY_GAP, BROKEN_APPLY_TORN, BROKEN_PUBLISHED_BACK,
+from raftmeta.engine.invariants cimport (BROKEN_APPLIED_AHEAD, BROKEN_APPLY_GAP, BROKEN_APPLY_LAST,
+                                         BROKEN_APPLY_TORN, BROKEN_EVENT_ORDER, BROKEN_PUBLISHED_BACK,
                                          BROKEN_PUBLISHED_OTHER)
 from raftmeta.engine.snapshots.taking cimport snapshots_applied, snapshots_hold_apply
 from raftmeta.engine.state cimport Engine
@@ -66,6 +67,8 @@ cdef status_t applier_take(Applying* applying, Broken* belief, const Apply* appl
         applying.queued = apply.last
         if i + 1 != apply.slice_count:
             applying.queued = (<const Record*>apply.slices[i + 1].data).index - 1
+    if apply.slice_count != 0 and applying.queued < apply.last:
+        return broken(belief, BROKEN_APPLY_LAST, applying.queued, apply.last)
     return OK
 
 
@@ -91,6 +94,8 @@ cdef status_t _apply_one(Engine* engine, const Record* record, bint* is_done) no
     if status != OK:
         return status
     if result.changed != 0:
+        if result.revision <= engine.hub.revision:
+            return broken(&engine.promises.broken, BROKEN_EVENT_ORDER, result.revision, engine.hub.revision)
         status = hub_publish(engine.hub, result.revision, record.wall_ms, machine_changes(engine.machine),
                              result.changed)
         if status != OK:
@@ -163,6 +168,8 @@ cdef status_t _publish(Engine* engine) noexcept nogil:
     if engine.applying.applied < engine.applying.published:
         return broken(&engine.promises.broken, BROKEN_PUBLISHED_BACK, engine.applying.applied,
                       engine.applying.published)
+    if engine.applying.applied > engine.applying.queued:
+        return broken(&engine.promises.broken, BROKEN_APPLIED_AHEAD, engine.applying.applied, engine.applying.queued)
     status = machine_publish(engine.machine)
     engine.applying.must_publish = False
     engine.applying.published = engine.applying.applied

@@ -12,8 +12,10 @@ So nothing is tried again before everything has come back.
 """
 
 from raftmeta.engine.disk_jobs cimport JOB_WRITE, DiskJob, disk_job_destroy
+from raftmeta.engine.invariants cimport BROKEN_ROOM_JOBS
 from raftmeta.engine.promises cimport promises_submit
 from raftmeta.engine.state cimport BLOCKED_RETRY_TICKS, Engine, PendingJob, Room
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport MARK_BLOCKED_WRITE_STRIPPED, mark
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, OK, status_t
 
@@ -25,6 +27,9 @@ cdef void log_jobs_submit(Engine* engine, DiskJob* job) noexcept nogil:
 
 cdef bint log_jobs_refused(Engine* engine, DiskJob* job, status_t* status) noexcept nogil:
     cdef PendingJob pending
+    if engine.room.jobs_under_way == 0:
+        status[0] = broken(&engine.promises.broken, BROKEN_ROOM_JOBS, job.kind, 0)
+        return False
     engine.room.jobs_under_way -= 1
     status[0] = job.status
     if job.status != NO_SPACE:

@@ -2,12 +2,13 @@
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
-from raftmeta.engine.disk_jobs cimport JOB_BEGIN_LOG, JOB_WRITE
+from raftmeta.engine.disk_jobs cimport JOB_BEGIN_LOG, JOB_PIECE, JOB_READ, JOB_WRITE
 from raftmeta.engine.invariants cimport (BROKEN_FRAME_SHORT, BROKEN_JOB_BACK_TWICE, BROKEN_JOB_ORDER,
-                                         BROKEN_JOB_OUT_TWICE, BROKEN_LINK_UNUSED)
+                                         BROKEN_JOB_OUT_TWICE, BROKEN_JOB_PIECE, BROKEN_JOB_READ, BROKEN_LINK_UNUSED,
+                                         BROKEN_MESSAGE_SENDER)
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.invariants cimport broken
-from raftmeta.raft.types cimport MEMBERS_MAX
+from raftmeta.raft.types cimport MEMBERS_MAX, Record
 from raftmeta.status cimport INVARIANT_BROKEN, OK
 from raftmeta.wire.frame cimport FRAME_HEADER_BYTES
 
@@ -34,7 +35,25 @@ cdef status_t promises_job_back(Engine* engine, DiskJob* job) noexcept nogil:
         engine.promises.log_job_back = number
     if job.broken.what != 0:
         broken(&engine.promises.broken, job.broken.what, job.broken.a, job.broken.b)
+    if job.status == OK:
+        _look_at_records(engine, job)
     return OK
+
+
+# A read gives what was asked for: records from the wanted one on, or no more of a file than there is room for.
+cdef void _look_at_records(Engine* engine, const DiskJob* job) noexcept nogil:
+    cdef const Record* record = <const Record*>job.records.data
+    if job.kind == JOB_READ and job.records.length != 0 and record.index != job.first:
+        broken(&engine.promises.broken, BROKEN_JOB_READ, record.index, job.first)
+    if job.kind == JOB_PIECE and job.records.length > job.bytes_max:
+        broken(&engine.promises.broken, BROKEN_JOB_PIECE, job.records.length, job.bytes_max)
+
+
+cdef bint promises_hold_message(Engine* engine, const Message* message) noexcept nogil:
+    if message.source != engine.id:
+        broken(&engine.promises.broken, BROKEN_MESSAGE_SENDER, message.source, engine.id)
+        return False
+    return True
 
 
 cdef bint promises_hold_frame(Engine* engine, int place) noexcept nogil:

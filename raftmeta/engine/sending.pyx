@@ -7,7 +7,7 @@ wanted it sent repeats what matters.
 from libc.stdint cimport uint32_t
 
 from raftmeta._core cimport core_membership
-from raftmeta.engine.promises cimport promises_hold_frame
+from raftmeta.engine.promises cimport promises_hold_frame, promises_hold_message
 from raftmeta.engine.state cimport Engine, Link, Links
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.membership cimport membership_position
@@ -58,6 +58,8 @@ cdef void send_message(Engine* engine, const Message* message) noexcept nogil:
     cdef int place = link_of_member(&engine.links, message.target)
     if place < 0 or not engine.links.table[place].is_up:
         return      # a message that is lost is no harm: the protocol repeats what matters
+    if not promises_hold_message(engine, message):
+        return
     engine.body.clear()
     if (engine.body.resize(FRAME_HEADER_BYTES)
             and message_encode(message, engine.links.table[place].version, &engine.body) == OK):

@@ -13,3 +13,5 @@ cdef enum MachineInvariant:
     BROKEN_TREE_EMPTY = 210             # a = low half of the hash, b = high half: of no key at all
     BROKEN_PLAN_REVISION = 211          # a = revision of a planned change, b = the one that the entry makes
     BROKEN_LEASE_DETACHED = 212         # a = lease that loses a key, b = revision of the version, which it has not
+    BROKEN_HISTORY_FLOOR = 213          # a = floor of the history, b = newest revision
+    BROKEN_HISTORY_TRIMMED = 214        # a = newest revision that was given back, b = floor of the history

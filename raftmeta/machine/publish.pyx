@@ -2,12 +2,14 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.machine.history cimport History, HistoryBlock, history_bytes
+from raftmeta.machine.invariants cimport BROKEN_HISTORY_FLOOR, BROKEN_HISTORY_TRIMMED
 from raftmeta.machine.sessions cimport Sessions, sessions_hash
 from raftmeta.machine.state cimport PHASE_IDLE
 from raftmeta.machine.state_hash cimport hash_plus
 from raftmeta.machine.tree cimport tree_bytes, tree_count, tree_hash, tree_publish, tree_reclaim
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.native.intrinsics cimport hash128
+from raftmeta.native.invariants cimport broken
 from raftmeta.status cimport OK
 
 cdef enum:
@@ -30,11 +32,15 @@ cdef status_t machine_publish(Machine* machine) noexcept nogil:
     cdef status_t status
     if machine.phase != PHASE_IDLE:
         return OK               # half an entry is never shown
+    if machine.compacted > machine.revision:
+        return broken(&machine.broken, BROKEN_HISTORY_FLOOR, machine.compacted, machine.revision)
     status = tree_publish(machine.tree, machine.revision)
     if status != OK:
         return status
     machine.changes_unpublished = 0
     machine_trim(machine, <uint32_t>(TUNE_TRIM_AT_LEAST + TUNE_TRIM_PER_CHANGE * changes))
+    if machine.history.trimmed > machine.compacted:
+        return broken(&machine.broken, BROKEN_HISTORY_TRIMMED, machine.history.trimmed, machine.compacted)
     tree_reclaim(machine.tree, <uint32_t>(TUNE_RECLAIM_AT_LEAST + TUNE_RECLAIM_PER_CHANGE * changes))
     return OK
 

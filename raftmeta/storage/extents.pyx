@@ -7,9 +7,11 @@ a record; a run that is cut keeps its place and its length as bounds.
 from libc.stdint cimport uint64_t
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.invariants cimport broken
 from raftmeta.raft.types cimport index_t
 from raftmeta.status cimport NO_MEMORY, OK, status_t
-from raftmeta.storage.wal_state cimport Extent, WalDamage
+from raftmeta.storage.invariants cimport BROKEN_LOG_RECORDS, BROKEN_RUN_BEYOND, BROKEN_RUN_ORDER
+from raftmeta.storage.wal_state cimport Extent, Wal, WalDamage
 
 
 # The first position in `extents` whose run ends at or after index.
@@ -99,6 +101,26 @@ cdef status_t extents_replace(Vec[Extent]* extents, Vec[WalDamage]* damaged, con
             damaged.data[kept] = damaged.data[i]
             kept += 1
     damaged.size = kept
+    return OK
+
+
+cdef status_t extents_check(Wal* wal) noexcept nogil:
+    cdef index_t before = wal.start.index
+    cdef uint64_t records = wal.damaged.size
+    cdef const Extent* run
+    cdef size_t i
+    for i in range(wal.extents.size):
+        run = &wal.extents.data[i]
+        if run.first <= before or run.last < run.first:
+            return broken(&wal.broken, BROKEN_RUN_ORDER, run.first, before)
+        records += run.last + 1 - run.first
+        before = run.last
+    if before > wal.end.index:
+        return broken(&wal.broken, BROKEN_RUN_BEYOND, before, wal.end.index)
+    if wal.damaged.size != 0 and wal.damaged.back().index > wal.end.index:
+        return broken(&wal.broken, BROKEN_RUN_BEYOND, wal.damaged.back().index, wal.end.index)
+    if records != wal.end.index - wal.start.index:
+        return broken(&wal.broken, BROKEN_LOG_RECORDS, records, wal.end.index - wal.start.index)
     return OK
 
 

@@ -32,6 +32,19 @@ cdef enum StorageInvariant:
     BROKEN_SEALED_CHUNKS = 119          # a = checksums kept, b = header and chunks
     # Of encryption.
     BROKEN_BATCH_ENCRYPTED = 120        # a = bytes of encrypted records, b = bytes that the batch names
+    # Of segments.
+    BROKEN_BATCH_ALIGNMENT = 121        # a = offset of a batch, b = alignment: acknowledged bytes stand in that sector
+    BROKEN_BATCH_SEGMENT = 122          # a = segment of a batch that was written, b = the last one of the log
+    BROKEN_SEGMENT_ORDER = 123          # a = number of a segment, b = of the one before it
+    BROKEN_RETIRED_NEWEST = 124         # a = number of a segment that leaves the log, b = of the last one
+    BROKEN_MARK_PLACE = 125             # a = offset of the batch that the mark names, b = end of its segment
+    # Of where the records are: after an opening, and after a compaction.
+    BROKEN_RUN_ORDER = 126              # a = first index of a run of records, b = last index before it
+    BROKEN_RUN_BEYOND = 127             # a = last index of a run, or damaged index, b = last of the log
+    BROKEN_LOG_RECORDS = 128            # a = records that are in runs or damaged, b = records of the log
+    BROKEN_LOG_COMPACTED = 129          # a = start of the log after a compaction, b = last index that may go
+    # Of the split keys of a sealed file.
+    BROKEN_SEALED_SPLITS = 130          # a = splits, b = chunks, of which each has one at most
 
 # A read of a port, which gives no more than it was asked for.
 cdef inline status_t read_at_most(const DiskPort* disk, Broken* first, file_t file, uint64_t offset, uint8_t* into,

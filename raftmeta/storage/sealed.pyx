@@ -15,7 +15,7 @@ from raftmeta.ports cimport FILE_NAME_BYTES_MAX, DiskPort
 from raftmeta.security.cipher cimport FORMAT_SEALING_BYTES, KeyRing, key_ring_current, message_open, message_seal
 from raftmeta.status cimport (BAD_LENGTH, CORRUPT, INCOMPLETE, NEWER_FORMAT, NO_MEMORY, NOT_FOUND, OK, status_t)
 from raftmeta.storage.invariants cimport (BROKEN_SEALED_CHUNKS, BROKEN_SEALED_CLOSED, BROKEN_SEALED_OFFSET,
-                                          read_at_most)
+                                          BROKEN_SEALED_SPLITS, read_at_most)
 from raftmeta.storage.sealed cimport (FORMAT_SEALED_CHUNK_MAGIC, FORMAT_SEALED_FOOTER_MAGIC, FORMAT_SEALED_MAGIC,
                                       FORMAT_SEALED_VERSION, FORMAT_SEALED_VERSION_ENCRYPTED,
                                       SEALED_CHUNK_BYTES_MAX, SEALED_IS_ENCRYPTED, SealedChunk, SealedFooter,
@@ -155,6 +155,8 @@ cdef status_t _check_counts(SealedWriter* writer) noexcept nogil:
     cdef uint64_t bytes = writer.header.header_bytes + footer.chunks * added + footer.records_bytes
     if writer.offset != bytes:
         return broken(&writer.broken, BROKEN_SEALED_OFFSET, writer.offset, bytes)
+    if footer.splits > footer.chunks:
+        return broken(&writer.broken, BROKEN_SEALED_SPLITS, footer.splits, footer.chunks)
     if writer.crcs.size != <uint64_t>footer.chunks + 1:
         return broken(&writer.broken, BROKEN_SEALED_CHUNKS, writer.crcs.size, <uint64_t>footer.chunks + 1)
     return OK

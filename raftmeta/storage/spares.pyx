@@ -11,11 +11,12 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strcpy
 
 from raftmeta.native.chunks cimport Slice
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport MARK_OLD_SEGMENT_REMOVED, MARK_SEGMENT_USED_AGAIN, mark
 from raftmeta.ports cimport FILE_NAME_BYTES_MAX, file_t
 from raftmeta.security.cipher cimport KeyRing, key_ring_current
 from raftmeta.status cimport NO_MEMORY, NO_SPACE, NOT_FOUND, OK, status_t
-from raftmeta.storage.invariants cimport read_at_most
+from raftmeta.storage.invariants cimport BROKEN_RETIRED_NEWEST, read_at_most
 from raftmeta.storage.recovery cimport retired_name, retired_number, segment_name
 from raftmeta.storage.segment cimport (HEADER_SEARCH_BYTES, SegmentHeader, segment_header_decode, segment_key_id)
 from raftmeta.storage.wal_state cimport WAL_ZEROS_BYTES, Segment, Spare, Wal
@@ -245,8 +246,11 @@ cdef bint _new_name(Wal* wal, const Segment* segment, char* name) noexcept nogil
 cdef status_t segment_retire(Wal* wal, const Segment* segment) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef char[FILE_NAME_BYTES_MAX + 1] new_name
-    cdef bint is_kept = _new_name(wal, segment, new_name)
+    cdef bint is_kept
     cdef status_t status
+    if segment.number >= wal.segments.back().number:
+        return broken(&wal.broken, BROKEN_RETIRED_NEWEST, segment.number, wal.segments.back().number)
+    is_kept = _new_name(wal, segment, new_name)
     segment_name(segment.number, name)
     if is_kept:
         status = wal.disk.rename(wal.disk.self, name, new_name)

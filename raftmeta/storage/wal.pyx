@@ -35,11 +35,13 @@ from raftmeta.security.cipher cimport KeyRing, cipher_end, key_ring_current
 from raftmeta.status cimport DISK_FAILED, NO_MEMORY, NO_SPACE, OK, STALE, status_t
 from raftmeta.storage.encryption cimport (encryption_added_bytes, encryption_draw_uuid, encryption_encrypt,
                                           encryption_open, run_release)
-from raftmeta.storage.extents cimport extents_append, extents_cut, extents_forget, extents_replace
+from raftmeta.storage.extents cimport extents_append, extents_check, extents_cut, extents_forget, extents_replace
 from raftmeta.storage.invariants cimport (
-    BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_ENCRYPTED, BROKEN_BATCH_LENGTH, BROKEN_BATCH_OFFSET,
-    BROKEN_BATCH_PLACE, BROKEN_BATCH_RECORD, BROKEN_BATCH_SLICES, BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_END,
-    BROKEN_LOG_START, BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_WAL_NOT_WRITABLE, BROKEN_WAL_OPENED_TWICE)
+    BROKEN_BATCH_ALIGNMENT, BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_ENCRYPTED, BROKEN_BATCH_LENGTH,
+    BROKEN_BATCH_OFFSET, BROKEN_BATCH_PLACE, BROKEN_BATCH_RECORD, BROKEN_BATCH_SEGMENT, BROKEN_BATCH_SLICES,
+    BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_COMPACTED, BROKEN_LOG_END, BROKEN_LOG_START, BROKEN_MARK_PLACE,
+    BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_RUN_ORDER, BROKEN_SEGMENT_ORDER, BROKEN_WAL_NOT_WRITABLE,
+    BROKEN_WAL_OPENED_TWICE)
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
 from raftmeta.storage.reading cimport read_records
 from raftmeta.storage.recovery cimport (FOUND_BLANK, FOUND_DAMAGED, FOUND_LOST, FOUND_TORN, FOUND_VOID, RecoveryFound,
@@ -150,6 +152,8 @@ cdef status_t wal_open(Wal* wal, WalOpened* opened) noexcept nogil:
         status = encryption_open(wal)       # it may find more damage, before anything is written
         if wal.damaged.size != 0:
             found = FOUND_DAMAGED
+        if status == OK:
+            status = extents_check(wal)
         if status == OK:
             status = _settle(wal)
     if status != OK:
@@ -324,6 +328,8 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
 # --- the mark ---------------------------------------------------------------------------------------------------------
 cdef status_t _fill_mark(Wal* wal, bint must_sync) noexcept nogil:
     cdef MarkSlot slot
+    if wal.batch_offset > wal.segments.back().end:
+        return broken(&wal.broken, BROKEN_MARK_PLACE, wal.batch_offset, wal.segments.back().end)
     memset(&slot, 0, sizeof(MarkSlot))
     slot.owner = wal.limits.owner
     slot.segment = wal.segments.back().number
@@ -467,6 +473,8 @@ cdef status_t _start_segment(Wal* wal, Spare* spare, uint32_t flags, const Snaps
 cdef status_t _publish(Wal* wal, Place* place) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef status_t status
+    if wal.segments.size != 0 and place.segment.number <= wal.segments.back().number:
+        return broken(&wal.broken, BROKEN_SEGMENT_ORDER, place.segment.number, wal.segments.back().number)
     if not wal.segments.reserve(wal.segments.size + 1):
         return NO_MEMORY
     segment_name(place.segment.number, name)
@@ -660,6 +668,8 @@ cdef status_t _check_bytes(Wal* wal, const Place* place, const BatchHeader* head
         return broken(&wal.broken, BROKEN_BATCH_LENGTH, header.length, wanted_bytes)
     if place.offset < place.segment.end:
         return broken(&wal.broken, BROKEN_BATCH_OFFSET, place.offset, place.segment.end)
+    if place.offset % wal.limits.alignment_bytes != 0:
+        return broken(&wal.broken, BROKEN_BATCH_ALIGNMENT, place.offset, wal.limits.alignment_bytes)
     # The reserve is asked for its room before; any other place grows to what it takes.
     if place.offset + header.length > place.segment.size_bytes:
         return broken(&wal.broken, BROKEN_BATCH_BEYOND, place.offset + header.length, place.segment.size_bytes)
@@ -745,6 +755,8 @@ cdef status_t _note_batch(Wal* wal, const WalBatch* batch, const BatchHeader* he
     cdef Segment* last = &wal.segments.back()
     cdef Extent extent
     cdef status_t status
+    if header.segment != last.number:
+        return broken(&wal.broken, BROKEN_BATCH_SEGMENT, header.segment, last.number)
     wal.hard_state = header.hard_state
     wal.batch = header.batch
     wal.batch_offset = header.offset
@@ -873,8 +885,12 @@ cdef status_t wal_compact(Wal* wal, const SnapshotPoint* point) noexcept nogil:
     wal.segments.drop_front(kept)
     if wal.segments.data[0].start.index < wal.start.index:
         return broken(&wal.broken, BROKEN_LOG_START, wal.segments.data[0].start.index, wal.start.index)
+    if kept != 0 and wal.segments.data[0].start.index > point.index:
+        return broken(&wal.broken, BROKEN_LOG_COMPACTED, wal.segments.data[0].start.index, point.index)
     wal.start = wal.segments.data[0].start
     extents_forget(&wal.extents, &wal.damaged, wal.start.index)
+    if wal.extents.size != 0 and wal.extents.data[0].first <= wal.start.index:
+        return broken(&wal.broken, BROKEN_RUN_ORDER, wal.extents.data[0].first, wal.start.index)
     status = retired_drop(wal)
     return status if status == OK else _poison(wal, status)
 

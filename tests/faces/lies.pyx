@@ -9,6 +9,14 @@ def skip_revisions(MachineHandle machine not None, uint64_t count):
     machine.machine.revision += count
 
 
+def give_back_history(MachineHandle machine not None, uint64_t revision):
+    machine.machine.history.trimmed = revision
+
+
+def compact(MachineHandle machine not None, uint64_t revision):
+    machine.machine.compacted = revision
+
+
 def forget_attachment(MachineHandle machine not None, uint64_t lease):
     # The lease still counts its key, but the link to the key is gone.
     machine.machine.leases.attached.erase(<uint64_t>leases_find(&machine.machine.leases, lease).first)

@@ -17,14 +17,19 @@ class PromisesHandle:
         """Make a job of this DiskJobKind."""
     def submit(self, job: int) -> None:
         """Hand it out."""
-    def back(self, job: int) -> int:
-        """It comes back."""
+    def back(self, job: int, *, records: bytes | None = None, first: int = 0, bytes_max: int = 0) -> int:
+        """It comes back with these records; so many bytes were asked for, from the record `first` on."""
+    def message(self, source: int, *, id: int) -> bool:
+        """May the member `id` send a message that names this sender?"""
+    def refused(self, job: int) -> tuple[bool, int]:
+        """(whether it waits for room, status) of a job of the log that came back."""
     def use_link(self, place: int, *, is_self: bool = False) -> None:
         """A peer, or this node itself, has this place in the table of links."""
     def frame(self, place: int, length: int) -> bool:
         """May a frame of so many bytes go to this link?"""
-    def take(self, indexes: list[int], *, missing_bytes: int = 0) -> int:
-        """Give the applier a slice of records with these indexes, of which so many bytes at the end are missing."""
+    def take(self, indexes: list[int], *, missing_bytes: int = 0, last: int | None = None) -> int:
+        """Give the applier a slice of records with these indexes, of which so many bytes at the end are missing. last:
+        the index that the core names as their last one."""
     def publish(self, applied: int, published: int) -> int:
         """Let the applier publish what it applied."""
     def serve(self, count: int, waiting: int) -> None:

@@ -7,15 +7,16 @@ from raftmeta._core cimport Apply
 from raftmeta.engine.applier cimport applier_release, applier_run, applier_take
 from raftmeta.engine.callers cimport callers_serve_reads
 from raftmeta.engine.disk_jobs cimport DiskJob, DiskJobKind, disk_job_create, disk_job_destroy
-from raftmeta.engine.promises cimport (engine_broken, promises_hold_frame, promises_job_back, promises_look,
-                                       promises_submit)
+from raftmeta.engine.log_jobs cimport log_jobs_refused
+from raftmeta.engine.promises cimport (engine_broken, promises_hold_frame, promises_hold_message, promises_job_back,
+                                       promises_look, promises_submit)
 from raftmeta.engine.state cimport Engine, ReadRound
 from raftmeta.face.base cimport NodeBase
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.invariants cimport Broken
 from raftmeta.raft.record cimport record_bytes
-from raftmeta.raft.types cimport Record, index_t
+from raftmeta.raft.types cimport Message, Record, index_t
 from raftmeta.status cimport status_t
 
 
@@ -67,8 +68,27 @@ cdef class PromisesHandle:
     def submit(self, size_t job):
         promises_submit(self.engine, self.jobs.at(job))
 
-    def back(self, size_t job):
-        return promises_job_back(self.engine, self.jobs.at(job))
+    def back(self, size_t job, *, object records=None, uint64_t first=0, uint32_t bytes_max=0):
+        cdef DiskJob* done = self.jobs.at(job)
+        cdef bytes given = b"" if records is None else records
+        done.first = first
+        done.bytes_max = bytes_max
+        done.records.data = <uint8_t*>given
+        done.records.length = <uint32_t>len(given)
+        cdef status_t status = promises_job_back(self.engine, done)
+        memset(<void*>&done.records, 0, sizeof(Slice))
+        return status
+
+    def message(self, uint64_t source, *, uint64_t id):
+        cdef Message message
+        memset(<void*>&message, 0, sizeof(Message))
+        message.source = source
+        self.engine.id = id
+        return promises_hold_message(self.engine, &message)
+
+    def refused(self, size_t job):
+        cdef status_t status
+        return log_jobs_refused(self.engine, self.jobs.at(job), &status), status
 
     def use_link(self, int place, *, bint is_self=False):
         self.engine.links.table[place].is_used = True
@@ -79,7 +99,7 @@ cdef class PromisesHandle:
             raise MemoryError
         return promises_hold_frame(self.engine, place)
 
-    def take(self, list indexes not None, *, uint32_t missing_bytes=0):
+    def take(self, list indexes not None, *, uint32_t missing_bytes=0, object last=None):
         cdef size_t bytes_each = record_bytes(0)
         cdef Chunk* chunk = chunk_create(bytes_each * len(indexes))
         cdef Slice slice
@@ -94,7 +114,7 @@ cdef class PromisesHandle:
         slice.length = <uint32_t>(bytes_each * len(indexes)) - missing_bytes
         apply.slices = &slice
         apply.slice_count = 1
-        apply.last = indexes[len(indexes) - 1]
+        apply.last = indexes[len(indexes) - 1] if last is None else last
         cdef status_t status = applier_take(&self.engine.applying, &self.engine.promises.broken, &apply)
         chunk_drop(chunk)
         return status

@@ -117,5 +117,11 @@ class WalHandle:
         """Zero and sync up to bytes_max of the spare or the reserve; return (status, whether both are complete)."""
     def idle(self) -> int:
         """Make the mark durable."""
+    def check_runs(self) -> int:
+        """Look whether each live record is in one run, or known to be damaged."""
+    def forget_run(self) -> None:
+        """Forget where the newest records stand, as a mistake would."""
+    def number_segments_from(self, number: int) -> None:
+        """Give this number to the next segment, as a mistake would."""
     def free_bytes(self) -> int:
         """Return the room for new records in bytes."""

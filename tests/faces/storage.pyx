@@ -11,6 +11,7 @@ from raftmeta.status cimport OK, status_t
 from raftmeta.storage cimport storage_handle
 from raftmeta.storage cimport wal as log
 from raftmeta.storage.disk cimport real_disk_close_in_child
+from raftmeta.storage.extents cimport extents_check
 from raftmeta.storage.storage_handle cimport Disk, check_disk, name_text
 from raftmeta.storage.wal_state cimport Wal, WalLimits
 
@@ -258,6 +259,15 @@ cdef class WalHandle:
 
     def idle(self):
         return log.wal_idle(self.wal)
+
+    def check_runs(self):
+        return extents_check(self.wal)
+
+    def forget_run(self):
+        self.wal.extents.pop()
+
+    def number_segments_from(self, uint64_t number):
+        self.wal.next_segment = number
 
     def free_bytes(self):
         return log.wal_free_bytes(self.wal)

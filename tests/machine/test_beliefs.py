@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from raftmeta.common.invariants import NAMES
-from tests.faces.lies import forget_attachment, forget_keys, skip_revisions
+from tests.faces.lies import compact, forget_attachment, forget_keys, give_back_history, skip_revisions
 from tests.faces.machine import ApplyFatal, MachineHandle
 from tests.machine import commands as c
 
@@ -33,5 +33,24 @@ def test_parts_that_contradict_each_other_are_named(
     with pytest.raises(ApplyFatal) as fatal:
         machine.apply(c.keys(c.put(b"key")))
     assert fatal.value.args == (c.INVARIANT_BROKEN,)
+    what, a, b = machine.broken
+    assert (NAMES[what], a, b) == belief
+
+
+@pytest.mark.parametrize(
+    ("lie", "belief"),
+    [
+        (lambda machine: compact(machine, 2), ("BROKEN_HISTORY_FLOOR", 2, 1)),
+        (lambda machine: give_back_history(machine, 1), ("BROKEN_HISTORY_TRIMMED", 1, 0)),
+    ],
+)
+def test_a_history_that_has_lost_more_than_its_floor_is_not_published(
+    lie: Callable[[MachineHandle], None], belief: tuple[str, int, int]
+) -> None:
+    """Watches would replay from revisions that are gone."""
+    machine = MachineHandle()
+    assert machine.apply(c.keys(c.put(b"key"))).status == c.OK
+    lie(machine)
+    assert machine.publish() == c.INVARIANT_BROKEN
     what, a, b = machine.broken
     assert (NAMES[what], a, b) == belief

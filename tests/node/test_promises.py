@@ -9,11 +9,12 @@ import pytest
 from raftmeta.common.invariants import NAMES
 from raftmeta.errors import InvariantBroken
 from tests.faces.promises import PromisesHandle, make_published_wrong
+from tests.faces.storage import make_record
 from tests.node.nodes import leader_of, running
 from tests.processes.waiting import wait_until
 
 OK, INVARIANT_BROKEN = 0, 98
-WRITE, READ, LOOK = 1, 2, 7  # DiskJobKind
+WRITE, READ, LOOK, PIECE = 1, 2, 7, 9  # DiskJobKind
 MEMBERS_MAX = 32
 
 
@@ -64,6 +65,35 @@ def test_a_job_goes_out_once() -> None:
     assert told(engine) == ("BROKEN_JOB_OUT_TWICE", READ, 1)
 
 
+def test_a_read_gives_the_records_that_were_asked_for() -> None:
+    engine = PromisesHandle()
+    job, other = engine.job(READ), engine.job(READ)
+    engine.submit(job)
+    engine.submit(other)
+    assert engine.back(job, records=make_record(5, 1, b"x")[0], first=5) == OK
+    assert engine.look() == OK
+    assert engine.back(other, records=make_record(5, 1, b"x")[0], first=4) == OK
+    assert told(engine) == ("BROKEN_JOB_READ", 5, 4)
+    assert engine.look() == INVARIANT_BROKEN
+
+
+def test_a_piece_of_a_file_is_no_longer_than_was_asked_for() -> None:
+    engine = PromisesHandle()
+    job, other = engine.job(PIECE), engine.job(PIECE)
+    engine.submit(job)
+    engine.submit(other)
+    assert engine.back(job, records=bytes(64), bytes_max=64) == OK
+    assert engine.look() == OK
+    assert engine.back(other, records=bytes(65), bytes_max=64) == OK
+    assert told(engine) == ("BROKEN_JOB_PIECE", 65, 64)
+
+
+def test_no_more_jobs_of_the_log_come_back_than_went() -> None:
+    engine = PromisesHandle()
+    assert engine.refused(engine.job(WRITE)) == (False, INVARIANT_BROKEN)
+    assert told(engine) == ("BROKEN_ROOM_JOBS", WRITE, 0)
+
+
 # --- NetworkPort and CallerPort ---------------------------------------------------------------------------------------
 def test_a_frame_goes_to_a_peer_and_has_its_header() -> None:
     engine = PromisesHandle()
@@ -81,6 +111,13 @@ def test_a_frame_never_goes_to_a_free_place_or_to_this_node(place: int) -> None:
     engine.use_link(0, is_self=True)
     assert not engine.frame(place, 200)
     assert told(engine) == ("BROKEN_LINK_UNUSED", place, MEMBERS_MAX)
+
+
+def test_a_message_names_its_sender() -> None:
+    engine = PromisesHandle()
+    assert engine.message(7, id=7)
+    assert not engine.message(8, id=7)
+    assert told(engine) == ("BROKEN_MESSAGE_SENDER", 8, 7)
 
 
 def test_a_round_has_its_readers() -> None:
@@ -106,6 +143,19 @@ def test_a_slice_holds_whole_records() -> None:
     assert engine.take([1, 2], missing_bytes=8) == INVARIANT_BROKEN
     name, whole, length = told(engine)
     assert (name, whole - length) == ("BROKEN_APPLY_TORN", 8)
+
+
+def test_the_core_gives_all_that_it_names() -> None:
+    engine = PromisesHandle()
+    assert engine.take([1, 2], last=2) == OK
+    assert engine.take([2], last=3) == INVARIANT_BROKEN
+    assert told(engine) == ("BROKEN_APPLY_LAST", 2, 3)
+
+
+def test_no_more_is_applied_than_the_core_gave() -> None:
+    engine = PromisesHandle()
+    assert engine.publish(3, 1) == INVARIANT_BROKEN
+    assert told(engine) == ("BROKEN_APPLIED_AHEAD", 3, 0)
 
 
 def test_what_is_published_never_goes_back() -> None:

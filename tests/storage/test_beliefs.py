@@ -73,6 +73,25 @@ def test_a_log_is_opened_once() -> None:
     assert told(log.wal) == ("BROKEN_WAL_OPENED_TWICE", 3, 0)
 
 
+def test_each_record_of_the_log_is_somewhere() -> None:
+    """a: records whose place is known, b: records of the log."""
+    log = begun_log()
+    assert log.append([10, 10]) and log.append([10])
+    assert log.wal.check_runs() == Status.OK
+    log.wal.forget_run()
+    assert log.wal.check_runs() == Status.INVARIANT_BROKEN
+    assert told(log.wal) == ("BROKEN_LOG_RECORDS", 2, 3)
+
+
+def test_a_segment_has_a_higher_number_than_the_one_before() -> None:
+    """A lower number would be removed at the next opening, as a leftover."""
+    log = begun_log()
+    log.wal.number_segments_from(1)
+    large = make_record(1, 1, b"x" * LIMITS["segment_bytes"])[0]
+    assert log.wal.append(1, [large]) == Status.INVARIANT_BROKEN
+    assert told(log.wal) == ("BROKEN_SEGMENT_ORDER", 1, 1)
+
+
 @pytest.mark.parametrize("step", ["chunk", "sync", "seal"])
 def test_a_sealed_file_that_was_given_up_takes_nothing(step: str) -> None:
     """a: chunks written before, b: bytes."""

@@ -17,6 +17,7 @@ from raftmeta.engine.applier cimport applier_begin
 from raftmeta.engine.callers cimport callers_answer, callers_installed, callers_serve_reads
 from raftmeta.engine.disk_jobs cimport JOB_BEGIN_LOG, DiskJob, disk_job_create
 from raftmeta.engine.housekeeping cimport housekeeping_installed
+from raftmeta.engine.invariants cimport BROKEN_INSTALLED_OTHER
 from raftmeta.engine.log_jobs cimport log_jobs_begin_anew, log_jobs_submit
 from raftmeta.engine.snapshots.files cimport Receiving
 from raftmeta.engine.snapshots.state cimport RECEIVING_LOADED, RECEIVING_NOTHING, TAKING_NOTHING, Snapshots
@@ -26,6 +27,7 @@ from raftmeta.engine.user_fetches cimport user_fetches_answer
 from raftmeta.machine.machine cimport MachineStatus, machine_destroy, machine_status
 from raftmeta.machine.watches cimport hub_show
 from raftmeta.native.buggify cimport BUGGIFY_INSTALL_POSTPONED, buggify
+from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport MARK_INSTALLED, MARK_INSTALL_OVERTAKEN, mark
 from raftmeta.raft.membership cimport membership_decode
 from raftmeta.raft.types cimport Membership, index_t
@@ -76,6 +78,8 @@ cdef status_t _install(Engine* engine) noexcept nogil:
     if status != OK:
         return status
     machine_status(snapshots.receiving.loading.machine, &machine)
+    if machine.applied != header.point.index:
+        return broken(&engine.promises.broken, BROKEN_INSTALLED_OTHER, machine.applied, header.point.index)
     status = core_set_clocks(engine.core, machine.lease_ms, header.wall_ms)
     if status == OK and begins:
         status = _begin_log(engine)
