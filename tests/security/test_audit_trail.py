@@ -274,6 +274,15 @@ def test_the_oldest_files_go_and_the_rest_is_whole(tmp_path: Path) -> None:
     assert [problem.file for problem in verify(tmp_path / "trail").problems] == [file_name(numbers[0])]
 
 
+def test_a_file_that_goes_while_a_trail_is_read_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running node deletes its oldest file between the listing and the reading."""
+    write(tmp_path / "trail", lines=500, runs=3, file_bytes=64 * KIB, files=3)
+    listed = files_of(tmp_path / "trail")
+    gone = (listed[0][0] - 1, tmp_path / "trail" / file_name(listed[0][0] - 1))
+    monkeypatch.setattr("raftmeta.security.audit_trail.files_of", lambda _folder: [gone, *listed])
+    assert verify(tmp_path / "trail").is_whole and len(list(lines_of(tmp_path / "trail"))) > 100
+
+
 def test_a_full_disk_is_told_when_it_has_room_again(tmp_path: Path) -> None:
     """Records wait, then are dropped and counted; the node's other threads see no wait; then lines go on."""
     writer = writer_of(tmp_path / "trail")
