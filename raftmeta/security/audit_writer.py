@@ -12,6 +12,7 @@ are dropped, and the first line that is written again says how many.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -41,6 +42,7 @@ TUNE_PAUSE_S = 0.02  # records of so long are written together
 TUNE_SYNC_S = 1.0
 TUNE_RETRY_S = 0.25  # between two attempts to write to a full disk
 IDLE_S = 60.0
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DROPPED_TOLD_S = 60.0  # so long dropped records are among the problems of a node
 TOLD_MAX = 1024  # lines of this process that wait
 
@@ -95,8 +97,8 @@ class AuditWriter:
             self._boot = boot
             self._number = found.file
             self._open_file()
-            self._write_all((b"\n" if found.lacks_newline else b"") + self._opening(found.cause, found.torn))
-            self._sync()
+            self._left = (b"\n" if found.lacks_newline else b"") + self._opening(found.cause, found.torn)
+            self._write_opening()
         except BaseException as error:
             self._close_files()
             if isinstance(error, OSError):
@@ -265,12 +267,18 @@ class AuditWriter:
     def _is_full(self) -> bool:
         return self._bytes >= self._audit.file_bytes and not self._is_closing
 
-    def _write_all(self, text: bytes) -> None:
-        while text:
-            count = os.write(self._file, text)
-            text = text[count:]
-            self._bytes += count
-        self._is_dirty = True
+    def _write_opening(self) -> None:
+        """A full disk keeps no node from starting, unless everything must be recorded: the rest follows later."""
+        try:
+            while self._left:
+                count = os.write(self._file, self._left)
+                self._left = self._left[count:]
+                self._bytes += count
+            self._sync()
+        except OSError as error:
+            if self._audit.required or error.errno not in FULL:
+                raise
+            self._fails(error)
 
     def _fails(self, error: OSError) -> None:
         if not self.failure:

@@ -74,6 +74,17 @@ def on_full_disk(writer: AuditWriter) -> Iterator[None]:
         os.close(kept)
 
 
+@contextlib.contextmanager
+def files_at_most(size: int) -> Iterator[None]:
+    """No file of this process grows beyond so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
@@ -263,6 +274,15 @@ def test_the_oldest_files_go_and_the_rest_is_whole(tmp_path: Path) -> None:
     assert [problem.file for problem in verify(tmp_path / "trail").problems] == [file_name(numbers[0])]
 
 
+def test_a_file_that_goes_while_a_trail_is_read_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A running node deletes its oldest file between the listing and the reading."""
+    write(tmp_path / "trail", lines=500, runs=3, file_bytes=64 * KIB, files=3)
+    listed = files_of(tmp_path / "trail")
+    gone = (listed[0][0] - 1, tmp_path / "trail" / file_name(listed[0][0] - 1))
+    monkeypatch.setattr("raftmeta.security.audit_trail.files_of", lambda _folder: [gone, *listed])
+    assert verify(tmp_path / "trail").is_whole and len(list(lines_of(tmp_path / "trail"))) > 100
+
+
 def test_a_full_disk_is_told_when_it_has_room_again(tmp_path: Path) -> None:
     """Records wait, then are dropped and counted; the node's other threads see no wait; then lines go on."""
     writer = writer_of(tmp_path / "trail")
@@ -286,20 +306,33 @@ def test_a_full_disk_is_told_when_it_has_room_again(tmp_path: Path) -> None:
 def test_a_line_that_is_cut_by_a_full_disk_is_finished(tmp_path: Path) -> None:
     """The system takes a part of a write up to a limit; the rest of the very line follows when there is room."""
     writer = writer_of(tmp_path / "trail")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = writer._bytes
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, before[1]))
-    try:
+    with files_at_most(size + 100):
         writer.start()
         writer.tell("auth_bind", "ok", {"name": "first"})
         wait_until(lambda: writer.failure, timeout_s=20, what="the limit to be met")
         assert (tmp_path / "trail" / file_name(1)).stat().st_size == size + 100
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     wait_until(lambda: not writer.failure, timeout_s=20, what="the room to be noticed")
     assert writer.end(30)
     found = verify(tmp_path / "trail")
     assert found.is_whole and found.is_closed and not found.notes
+
+
+@pytest.mark.parametrize("room", [0, 50])
+def test_a_full_disk_keeps_only_a_required_trail_from_opening(tmp_path: Path, room: int) -> None:
+    """The opening line is written, or finished, when there is room."""
+    write(tmp_path / "trail")
+    with files_at_most((tmp_path / "trail" / file_name(1)).stat().st_size + room):
+        with pytest.raises(raftmeta.ConfigError, match="File too large"):
+            writer_of(tmp_path / "trail", required=True)
+        writer = writer_of(tmp_path / "trail")
+        assert writer.failure and writer.handle.is_failing
+        writer.start()
+        writer.tell("auth_bind", "ok", {"name": "first"})
+    wait_until(lambda: not writer.failure, timeout_s=20, what="the room to be noticed")
+    assert writer.end(30)
+    found = verify(tmp_path / "trail")
+    assert found.is_whole and found.is_closed, found.problems
 
 
 @pytest.mark.parametrize("cut", [2, 40, 200])
