@@ -80,6 +80,7 @@ RETRY_S = 0.02  # before a request is sent again that a node could not take just
 SWEEP_S = 0.005  # the least distance of two looks at time-outs
 WINDOW = 16_384  # results kept per session at most; the node says how many it allows
 KEEP_ALIVES_PER_TTL = 4
+TOKEN_ROUNDS = 5  # at all addresses, some 150 ms: a member lags less behind the one that made the token
 NEVER = float("inf")
 
 
@@ -471,8 +472,10 @@ class Channel:
 
     async def _find_home(self) -> None:
         pause_s = RECONNECT_MIN_S
+        rounds = 0
         self._removed = None
         while not self._is_closed:
+            rounds += 1
             removed: list[NodeRefused] = []
             endpoints = list(self._endpoints)
             random.shuffle(endpoints)
@@ -484,6 +487,9 @@ class Channel:
                     if isinstance(error, NodeRefused) and error.status == statuses.REMOVED:
                         removed.append(error)
                 except (AuthenticationFailed, Unsupported) as error:
+                    self._last_error = error
+                    if self._may_be_new(error, rounds):
+                        continue
                     self._connecting = None
                     self._give_up(error)  # the same everywhere, and asked again it would lock the user out
                     return
@@ -499,6 +505,11 @@ class Channel:
                 return
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
             pause_s = min(2 * pause_s, RECONNECT_MAX_S)
+
+    def _may_be_new(self, error: Exception, rounds: int) -> bool:
+        """Whether the node may not know the token yet. A password is not proved again: that locks the user out."""
+        is_token = self._credentials is not None and bool(self._credentials.name)
+        return is_token and isinstance(error, AuthenticationFailed) and rounds < TOKEN_ROUNDS
 
     def _give_up(self, error: NotExecuted) -> None:
         """None of the nodes that this client knows will serve it: nothing is waited for, until it asks again."""

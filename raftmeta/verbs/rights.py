@@ -285,7 +285,7 @@ class BlockingAuth(Auth[Revision]):
         ttl_s: from 1 s to seven days on the cluster's lease clock; nothing makes it longer. It ends earlier by
         revoke_token, with the user, and when the user gets another password. A token has the rights of the user, but
         changes no rights: it makes no other token and sets no password.
-        user: None for the client's own; another than one's own needs the right "admin".
+        user: None for the client's own, a node has none; another than one's own needs the right "admin".
         Raises CommandRefused: the user does not exist, or has 64 tokens. OutcomeUnknown: nobody has the token; it ends
         by itself.
         """
@@ -351,7 +351,7 @@ class AioAuth(Auth[Coroutine[Any, Any, Revision]]):
         ttl_s: from 1 s to seven days on the cluster's lease clock; nothing makes it longer. It ends earlier by
         revoke_token, with the user, and when the user gets another password. A token has the rights of the user, but
         changes no rights: it makes no other token and sets no password.
-        user: None for the client's own; another than one's own needs the right "admin".
+        user: None for the client's own, a node has none; another than one's own needs the right "admin".
         Raises CommandRefused: the user does not exist, or has 64 tokens. OutcomeUnknown: nobody has the token; it ends
         by itself.
         """

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.planted import Planted, SmallFind, Verdict, build, hunt, planted_bugs
+from tests.mutants.planted import Planted, SmallFind, Verdict, build, failing_test, hunt, planted_bugs
 from tests.mutants.rules import named
 
 EVENTS_MAX = 4_000_000  # of all worlds in which one bug is looked for
@@ -31,6 +31,17 @@ def judge(planted: Planted, events_max: int) -> Verdict:
         started = time.monotonic()
         build(planted, folder)
         built = time.monotonic()
+        if planted.tests:
+            failed = failing_test(planted, folder)
+            return Verdict(
+                planted,
+                violation=failed,
+                world=f"`{planted.tests[0]}`",
+                events=0,
+                small=None,
+                build_s=built - started,
+                hunt_s=time.monotonic() - built,
+            )
         found = hunt(planted, folder, events_max)
         return Verdict(
             planted,
@@ -53,6 +64,8 @@ def verdicts(bugs: list[Planted], jobs: int, events_max: int) -> Iterator[Verdic
 def row(verdict: Verdict) -> str:
     """One line of the table of docs/faults.md."""
     fate = named(verdict.violation) if verdict.violation else "survives"
+    if verdict.planted.tests and verdict.violation:
+        fate = f"test `{verdict.violation}`"
     small = "survives" if verdict.planted.is_of_core else "-"
     if verdict.small is not None:
         small = f"{named(verdict.small.violation)}: {verdict.small.world}, {verdict.small.states:,}"

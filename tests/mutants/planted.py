@@ -1,8 +1,8 @@
 """Planted bugs: mistakes that Raft implementations made, as patches of this one; each must fall to an invariant.
 
 A patch in patches/ begins with a header: Title; Source, where the mistake is warned of or was made; Profile, the worlds
-of tests/mutants/hunt.py in which it is looked for first; Harmless, of a change that must survive. What follows is a
-unified diff.
+of tests/mutants/hunt.py in which it is looked for first; Tests, of a bug that no world can show: the arguments of
+pytest under which a test must fail; Harmless, of a change that must survive. What follows is a unified diff.
 
 This file decides which modules a patch rebuilds, and where. It must never change the checkout.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).resolve().parent / "patches"
 HUNT = Path(__file__).resolve().parent / "hunt.py"
+BESIDE = ("docs", "jepsen", "demo", "examples", "benchmarks")  # that tests import, or read
 BUILD_FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 NOT_COPIED = shutil.ignore_patterns("*.cpp", "__pycache__")
 
@@ -57,6 +60,11 @@ class Planted:
     def profile(self) -> str:
         """Name of the worlds in which it is looked for first; empty: those of the swarm only."""
         return self._header.get("Profile", "")
+
+    @property
+    def tests(self) -> list[str]:
+        """Arguments of pytest for the tests that must find it; empty: it is hunted in worlds."""
+        return shlex.split(self._header.get("Tests", ""))
 
     @property
     def is_harmless(self) -> bool:
@@ -146,6 +154,32 @@ def hunt(planted: Planted, folder: Path, events_max: int) -> dict[str, Any]:
             return found
         print(f"{large['world']} falls without a bug, too: {large['violation']}", file=sys.stderr, flush=True)
         passed_over.append(large["world"])
+
+
+def failing_test(planted: Planted, folder: Path) -> str | None:
+    """The first of its tests that fails over the copy; None: all pass.
+
+    The tests of the checkout run over the package in the copy. Raises PlantingFailed: one fails without the bug, too.
+    """
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=NOT_COPIED)
+    for name in BESIDE:
+        (folder / name).symlink_to(ROOT / name)
+    found = _failing(planted, folder)
+    if found is not None and (other := _failing(planted, ROOT)) is not None:
+        raise PlantingFailed(f"{other} fails without {planted.name}, too")
+    return found
+
+
+def _failing(planted: Planted, folder: Path) -> str | None:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *planted.tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) [^ ]*?::(\w+)", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or failed is None:
+        raise PlantingFailed(f"pytest in {folder}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return failed.group(1)
 
 
 def falls_without_bug(world: str) -> bool:

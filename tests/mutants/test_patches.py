@@ -39,6 +39,8 @@ def test_there_are_twenty_bugs_and_three_harmless_changes() -> None:
     for planted in BUGS:
         assert planted.title.endswith(".") and planted.source, planted.name
         assert planted.profile in ("", *PROFILES), planted.name
+        assert not (planted.tests and planted.profile), planted.name
+        assert all((ROOT / test.partition("::")[0]).is_file() for test in planted.tests[:1]), planted.name
 
 
 def test_only_bodies_are_patched() -> None:

@@ -137,6 +137,32 @@ def test_another_key_begins_another_segment_and_old_ones_stay_readable() -> None
     assert log.kill() and log.crash()
 
 
+def nonces(image: bytes) -> list[bytes]:
+    """Of runs that have one record each: behind its payload, before the tag (docs/formats.md "Encryption")."""
+    ends = [at + RECORD_BYTES + length for at, length in records_at(image)]
+    return [image[end - 28 : end - 16] for end in ends]
+
+
+def test_no_nonce_comes_twice_in_a_file_over_restarts() -> None:
+    """init: a log whose file goes on after each of two restarts, with real random numbers. check: its nonces."""
+
+    def fresh_ring() -> KeyRingHandle:
+        made = KeyRingHandle()
+        made.add(KEY)
+        made.use(key_id(KEY))
+        return made
+
+    log = encrypted_log(fresh_ring())
+    for _ in range(3):
+        assert log.append([40]) and log.append([40]) and log.idle()
+        disk = close(log)
+        disk.use_keys(fresh_ring())
+        log.disk = disk
+        assert log.open() is not None
+    found = nonces(content(log.disk, FIRST))
+    assert len(found) == 6 and len(set(found)) == 6
+
+
 def test_a_key_that_no_file_needs_any_more_may_go() -> None:
     keys = ring(KEY, OTHER_KEY)
     log = encrypted_log(keys)
