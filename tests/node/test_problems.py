@@ -131,12 +131,22 @@ def test_peers_that_were_never_met_are_named(tmp_path: Path) -> None:
         assert str(error) == "the node is not ready: no connection to b, c"
 
 
+def delete_under_way(folder: Path) -> None:
+    """Remove the folder of a node that runs: it may make a file while the others are removed."""
+
+    def is_gone() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    wait_until(is_gone, timeout_s=30, what=f"{folder} is gone")
+
+
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_folder_that_was_deleted_is_noticed(tmp_path: Path, replaced: bool) -> None:
     """The node said "running", and its own calls timed out for ever."""
     with one_node(tmp_path) as node:
         assert node.status().problems == ()
-        shutil.rmtree(tmp_path / "a")
+        delete_under_way(tmp_path / "a")
         if replaced:
             (tmp_path / "a").mkdir()
         assert "was deleted or replaced" in told(node, "folder_gone")
