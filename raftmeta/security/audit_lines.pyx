@@ -25,6 +25,7 @@ from raftmeta.status cimport NO_MEMORY, OK
 cdef enum:
     DIGITS_MAX = 20
     MS_PER_DAY = 86_400_000
+    HEX_BYTES_MAX = 64
 
 cdef const char* HEX = b"0123456789abcdef"
 cdef const char* UPPER_HEX = b"0123456789ABCDEF"
@@ -123,18 +124,21 @@ cdef void _word(Page* page, const char* word) noexcept nogil:
 
 cdef bint audit_text(const uint8_t* bytes, size_t length, Vec[uint8_t]* out) noexcept nogil:
     cdef size_t i
+    cdef size_t at = out.size
     cdef uint8_t byte
-    if not out.reserve(out.size + 3 * length):
+    if not out.resize(at + 3 * length):
         return False
     for i in range(length):
         byte = bytes[i]
         if 0x20 <= byte < 0x7F and byte != 0x22 and byte != 0x25 and byte != 0x5C:      # " % \
-            out.push(byte)
+            out.data[at] = byte
+            at += 1
         else:
-            out.push(0x25)
-            out.push(<uint8_t>UPPER_HEX[byte >> 4])
-            out.push(<uint8_t>UPPER_HEX[byte & 15])
-    return True
+            out.data[at] = 0x25
+            out.data[at + 1] = <uint8_t>UPPER_HEX[byte >> 4]
+            out.data[at + 2] = <uint8_t>UPPER_HEX[byte & 15]
+            at += 3
+    return out.resize(at)
 
 
 # ,"name":"text"
@@ -165,13 +169,14 @@ cdef void _number(Page* page, const char* name, uint64_t number) noexcept nogil:
     _digits(page, number, 0)
 
 
+# At most HEX_BYTES_MAX // 2 bytes.
 cdef void _hex(Page* page, const uint8_t* bytes, size_t length) noexcept nogil:
-    cdef uint8_t[2] pair
+    cdef uint8_t[HEX_BYTES_MAX] digits
     cdef size_t i
     for i in range(length):
-        pair[0] = <uint8_t>HEX[bytes[i] >> 4]
-        pair[1] = <uint8_t>HEX[bytes[i] & 15]
-        _bytes(page, pair, 2)
+        digits[2 * i] = <uint8_t>HEX[bytes[i] >> 4]
+        digits[2 * i + 1] = <uint8_t>HEX[bytes[i] & 15]
+    _bytes(page, digits, 2 * length)
 
 
 # Days since 1970 as a date of the Gregorian calendar (Howard Hinnant, chrono-compatible date algorithms).
@@ -400,18 +405,17 @@ cdef status_t _line(AuditLines* lines, const AuditRecord* record, Vec[uint8_t]* 
 cdef status_t audit_lines_take(AuditLines* lines, AuditTrail* trail, size_t bytes_max,
                                Vec[uint8_t]* out) noexcept nogil:
     cdef const AuditRecord* record
-    cdef status_t status
-    cdef int who
-    for who in range(AUDIT_PRODUCERS):
-        while out.size < bytes_max:
-            record = audit_front(trail, <AuditProducer>who)
-            if record == NULL:
-                break
-            status = _line(lines, record, out)
-            if status != OK:
-                return status
+    cdef status_t status = OK
+    cdef int who = 0
+    while who < AUDIT_PRODUCERS and status == OK and out.size < bytes_max:
+        record = audit_front(trail, <AuditProducer>who)
+        if record == NULL:
+            who += 1
+            continue
+        status = _line(lines, record, out)
+        if status == OK:
             audit_pop(trail, <AuditProducer>who, record)
-    return OK
+    return status
 
 
 cdef status_t audit_lines_add(AuditLines* lines, uint64_t wall_ms, const uint8_t* fields, size_t length,
