@@ -43,6 +43,7 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef enum:
     TUNE_HANDSHAKE_BYTES_MAX = 32 * 1024        # of the other side, before anything is known of it
+    TUNE_RECORDS_PER_READ = 64          # each costs as much as a kilobyte, however short; epoll tells of the rest
     TUNE_DRAINED_BYTES_MAX = 64 * 1024          # read and thrown away, so that the alert arrives before the end
     FIRST_BYTES = 3                     # that tell TLS from the frames of both plain protocols
     RECORD_HANDSHAKE = 22               # RFC 8446 5.1
@@ -292,6 +293,7 @@ cdef ssize_t _ended(TlsSession* session, int fd, int error, ssize_t taken) noexc
 cdef ssize_t _read(TlsSession* session, int fd, uint8_t* into, size_t room) noexcept nogil:
     cdef openssl.SSL* ssl = <openssl.SSL*>session.openssl
     cdef ssize_t taken = 0
+    cdef int records = 0
     cdef int got, error
     cdef status_t status
     if session.is_over:
@@ -299,7 +301,7 @@ cdef ssize_t _read(TlsSession* session, int fd, uint8_t* into, size_t room) noex
     status = _shake(session)
     if status != OK:
         return TLS_WOULD_BLOCK if status == INCOMPLETE else TLS_BROKEN
-    while taken == 0 or room - <size_t>taken >= TLS_RECORD_BYTES:
+    while taken == 0 or (room - <size_t>taken >= TLS_RECORD_BYTES and records < TUNE_RECORDS_PER_READ):
         openssl.ERR_clear_error()
         got = openssl.SSL_read(ssl, into + taken, <int>min(room - <size_t>taken, <size_t>0x7FFFFFFF))
         if got <= 0:
@@ -308,6 +310,7 @@ cdef ssize_t _read(TlsSession* session, int fd, uint8_t* into, size_t room) noex
                 return _ended(session, fd, error, taken)
             return taken if taken != 0 else TLS_WOULD_BLOCK
         taken += got
+        records += 1
     return taken
 
 
