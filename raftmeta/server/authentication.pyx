@@ -9,8 +9,8 @@ body of the first answer, then both nonces again. Proof and signature are about 
     signature = HMAC(ServerKey, said)
 
 Guessing: a failed proof counts against the user's name, here, and leaks away one a second. Beyond TUNE_FAILURES_MAX the
-next proof is refused as OVERLOADED without being looked at. A connection has three tries. A node that is not ready never
-says that a proof is wrong: it says NOT_READY, and the client asks another node.
+next proof is refused as OVERLOADED without being looked at. A connection has three tries. A node that is not ready
+never says that a proof is wrong: it says NOT_READY, and the client asks another node.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
