@@ -493,8 +493,9 @@ class Channel:
                     self._connecting = None
                     self._give_up(error)  # the same everywhere, and asked again it would lock the user out
                     return
-                except Overloaded as error:
-                    self._last_error = error  # too many proofs of this name failed lately
+                except (NotReady, Overloaded) as error:
+                    # The node does not know all users yet, or too many proofs of this name failed lately.
+                    self._last_error = error
                 else:
                     self._connecting = None
                     self._move_to(connection)
@@ -598,7 +599,7 @@ class Channel:
                 continue
             try:
                 connection, leader = await self._look_at(endpoint)
-            except (OSError, TimeoutError) as error:
+            except (OSError, TimeoutError, NotExecuted) as error:  # NotExecuted: of the proof of the password
                 self._last_error = error
                 continue
             home = self._home

@@ -9,7 +9,8 @@ body of the first answer, then both nonces again. Proof and signature are about 
     signature = HMAC(ServerKey, said)
 
 Guessing: a failed proof counts against the name of the user or token, here, and leaks away one a second. Beyond
-TUNE_FAILURES_MAX the next proof is refused as OVERLOADED without being looked at. A connection has three tries.
+TUNE_FAILURES_MAX the next proof is refused as OVERLOADED without being looked at. A connection has three tries. A node
+that is not ready never says that a proof is wrong: it says NOT_READY, and the client asks another node.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -27,11 +28,12 @@ from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.identity cimport ROLE_CLIENT
 from raftmeta.security.tls_state cimport TlsSession
+from raftmeta.server.members cimport members_is_ready
 from raftmeta.server.output cimport connection_refuse
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.quotas cimport quotas_attach
 from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot, Principal
-from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NO_MEMORY, OK, OVERLOADED
+from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NOT_READY, NO_MEMORY, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport AUTHENTICATE_PROVES, NONCE_BYTES_MAX
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
 from raftmeta.wire.msgpack cimport Writer, number_max, write_array, write_bin, write_uint, writer_at
@@ -223,7 +225,10 @@ cdef status_t _prove(ClientServer* server, Connection* connection, const ClientR
     if slot.count >= TUNE_FAILURES_MAX:
         return OVERLOADED
     if not _is_proof(exchange, request):
-        slot.count += 1
+        slot.count += exchange.is_user or members_is_ready(server)
+        # A node that waits for the state of the cluster may not know the user, or its newest password.
+        if not members_is_ready(server):
+            return NOT_READY
         connection.failures += 1
         server.counters.unauthenticated += 1
         return AUTHENTICATION_FAILED

@@ -11,3 +11,5 @@ cdef status_t members_take(ClientServer* server, Connection* connection, const C
 cdef void members_answer(ClientServer* server, Connection* connection, uint64_t id) noexcept nogil
 # Names and addresses, as the loop published them last.
 cdef void members_read(ClientServer* server) noexcept nogil
+# Does this node serve? It knows a leader, and has applied what opened its own session.
+cdef bint members_is_ready(ClientServer* server) noexcept nogil

@@ -59,12 +59,16 @@ cdef void _write_own_name(ClientServer* server, Writer* writer) noexcept nogil:
     write_bin(writer, server.loop.engine.config.name, server.loop.engine.config.name_length)
 
 
+cdef bint members_is_ready(ClientServer* server) noexcept nogil:
+    members_read(server)
+    return (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
+            and server.status.core.leader != 0)
+
+
 cdef status_t _status(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Writer writer
-    cdef bint is_ready = (server.status.engine_state == ENGINE_RUNNING and server.status.session != 0
-                          and server.status.core.leader != 0)
     cdef bint sees_all = access_to_all(server, connection)
-    members_read(server)
+    cdef bint is_ready = members_is_ready(server)
     server.scratch.clear()
     writer = writer_at(&server.scratch)
     _write_own_name(server, &writer)

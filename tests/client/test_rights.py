@@ -62,6 +62,24 @@ def test_a_user_does_what_it_may(guarded: tuple[raftmeta.Node, str]) -> None:
     assert node.metrics()["client_authentications"] >= 1
 
 
+def test_a_node_that_waits_for_its_cluster_calls_no_password_wrong(
+    guarded: tuple[raftmeta.Node, str], tmp_path: Path
+) -> None:
+    """It knows no user yet. The client asks another node, and says what it waits for where there is none."""
+    _, url = guarded
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    peers = {"x": addresses[0], "y": addresses[1]}
+    config = raftmeta.Config(**QUICK)
+    waiting = raftmeta.Node("x", peers=peers, data_dir=tmp_path / "x", client_listen=addresses[2], config=config)
+    with contextlib.closing(waiting.start()):
+        with as_user(f"raft://{addresses[2]}") as client, pytest.raises(raftmeta.NotReady):
+            client.ready(2)
+        for _ in range(4):  # the addresses are tried in any order
+            with as_user(f"raft://{addresses[2]},{url.removeprefix('raft://')}") as client:
+                client.put("a/x", "1", timeout_s=20)
+        assert waiting.metrics()["client_authentications_failed"] == 0
+
+
 def test_a_node_itself_may_do_everything(guarded: tuple[raftmeta.Node, str]) -> None:
     """Its session is known as its own, also when it is opened after rights were enabled."""
     node, _ = guarded
