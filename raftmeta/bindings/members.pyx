@@ -56,8 +56,8 @@ def membership_bytes(rows):
         if status == NO_MEMORY:
             raise MemoryError
         if status != OK:
-            raise InvalidArgument("name: no cluster has such members; somebody votes, of one name at most one votes "
-                                  "and one does not", field="name")
+            raise InvalidArgument("name: no cluster has such members; somebody votes, and of one name at most one votes"
+                                  " and one does not", field="name")
         return PyBytes_FromStringAndSize(<const char*>out.data, <Py_ssize_t>out.size)
     finally:
         out.release()

@@ -22,6 +22,8 @@ cdef void callers_propose_lost(Engine* engine) noexcept nogil
 cdef void callers_leap(Calls* calls) noexcept nogil
 # Once per election time-out: propose again what the core refused and what may be in the log all the same.
 cdef void callers_try_refused(Calls* calls) noexcept nogil
+# With each tick: propose again what a leader refused since the last one.
+cdef void callers_try_sent_back(Calls* calls) noexcept nogil
 cdef void callers_refused(Engine* engine, const ProposalRefused* refusal) noexcept nogil
 # Whether a client of this node waits for the answer of (session, sequence).
 cdef bint callers_await(Calls* calls, uint64_t session, uint64_t sequence) noexcept nogil

@@ -313,6 +313,23 @@ cdef void callers_try_refused(Calls* calls) noexcept nogil:
     _try_refused(&calls.clients)
 
 
+# How a refusal would be answered at once, as fast as the network takes it:
+#     1. a leader removes this node, and its last entry of that change waits for a majority; or it hands over to one
+#        that is dead, and takes no proposal for an election time-out,
+#     2. it refuses what this node forwards, and this node proposes it again, to the same leader,
+#     3. and so on: all of a processor at both, and of the network between them.
+# So a command that was sent back waits for the next tick, or for another leader or term.
+cdef void _try_sent_back(CommandQueue* queue) noexcept nogil:
+    if queue.was_sent_back:
+        queue.was_sent_back = False
+        queue.next_queued = 0
+
+
+cdef void callers_try_sent_back(Calls* calls) noexcept nogil:
+    _try_sent_back(&calls.own)
+    _try_sent_back(&calls.clients)
+
+
 cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* refusal) noexcept nogil:
     cdef size_t position
     cdef Outstanding* at
@@ -326,8 +343,7 @@ cdef void _refused(Engine* engine, CommandQueue* queue, const ProposalRefused* r
         mark(MARK_REFUSED_AND_QUEUED)
         at.proposals -= 1           # that leader certainly did not append it
         at.state = OUTSTANDING_QUEUED
-        if position < queue.next_queued:
-            queue.next_queued = position
+        queue.was_sent_back = True
     _forget_answered(&engine.calls, queue)
 
 

@@ -25,7 +25,8 @@ from raftmeta.engine.boot cimport boot_engine, boot_found, boot_identity_persist
 from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, callers_propose, callers_propose_again,
                                       callers_propose_lost, callers_read, callers_read_ready, callers_refused,
                                       callers_release, callers_repeat_reads, callers_serve_reads, callers_stop,
-                                      callers_submit, callers_submit_client, callers_try_refused)
+                                      callers_submit, callers_submit_client, callers_try_refused,
+                                      callers_try_sent_back)
 from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
@@ -393,6 +394,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if not is_fatal(status):
         status = _look_for_room(engine)
     log_jobs_tick(engine)
+    callers_try_sent_back(&engine.calls)
     if engine.ticks % timeout_ticks == 0:
         send_pings_to_strangers(engine)
         callers_repeat_reads(engine)

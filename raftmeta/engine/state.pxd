@@ -178,7 +178,8 @@ cdef struct CommandQueue:
     Ring[Outstanding] commands
     uint64_t base               # number of the front one, from 1; of this node's own commands, its sequence
     size_t next_queued          # position from which QUEUED ones may stand
-    bint has_refused            # or before it, one that the core refused and that may be in the log
+    bint has_refused            # or before it, one that the core refused and that may be in the log,
+    bint was_sent_back          # or one that a leader refused in this tick
 
 cdef struct ReadRound:
     uint64_t context            # it was last asked for under; 0: void, to be asked again
