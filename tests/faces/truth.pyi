@@ -70,6 +70,12 @@ class Liar:
     def skip_event(self) -> None:
         """As if each watch had to show one revision more than it did."""
 
+    def shift_point(self, number: int) -> None:
+        """As if the node had counted its last point one entry too early."""
+
+    def owe_room(self) -> None:
+        """As if leaders had to hand over with more room left than they know of."""
+
     def extend_leases(self, more_ms: int) -> None:
         """As if every lease had been shown with a later deadline."""
 

@@ -143,6 +143,16 @@ cdef class Liar:
             for watch in range(SIM_WATCHES):
                 self.world.native.nodes[number].watches[watch].next_revision += 1
 
+    def shift_point(self, number: int) -> None:
+        """As if the node had counted its last point one entry too early."""
+        cdef SimNode* node = self._node(number)
+        node.engine.snapshots.point -= 1
+        node.applied = 0
+
+    def owe_room(self) -> None:
+        """As if leaders had to hand over with more room left than they know of."""
+        self.world.native.config.free_bytes_min = <uint64_t>-1
+
     def extend_leases(self, more_ms: int) -> None:
         """As if every lease had been shown with a later deadline."""
         cdef int i

@@ -117,12 +117,6 @@ PROFILES: dict[str, dict[str, int]] = {
         "crash_ppm": 300_000, "transfer_ppm": 300_000, "fault_gap_us": 100_000, "down_us": 300_000,
         "client_gap_us": 5_000, "election_timeout_ticks": 10, "buggify_snapshot_instead": 250_000,
     },
-    # Logs are lost, and files of the former incarnation's are used again; then a write is lost or misdirected.
-    "void_logs": {
-        "nodes": 3, "segment_bytes": 16_384, "snapshot_entries": 4, "checkpoints": 1, "flip_ppm": 400_000,
-        "misdirect_ppm": 300_000, "crash_ppm": 300_000, "pause_ppm": 150_000, "fault_gap_us": 400_000,
-        "down_us": 100_000, "client_gap_us": 4_000, "election_timeout_ticks": 20,
-    },
     # A leader removes a member, and the majority that its last entry waits for is paused for long.
     "removed_while_paused": {
         "nodes": 3, "membership_ppm": 300_000, "wipe_ppm": 60_000, "pause_ppm": 300_000, "tick_ms": 80,

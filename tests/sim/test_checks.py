@@ -441,6 +441,26 @@ def test_a_call_that_nobody_answers_is_seen(world: World) -> None:
     expect(world, "I22")
 
 
+def test_a_full_leader_that_keeps_the_lead_is_seen(world: World) -> None:
+    """I22: it has less room than it may have, and two others have enough."""
+    Liar(world).owe_room()
+    world.settle(SETTLE_EVENTS)
+    expect(world, "I22")
+    assert world.counts["full_leaders"] == 1
+
+
+def test_a_point_that_the_log_does_not_have_is_seen(world: World) -> None:
+    """I11: a node that counts anew from another entry would take other snapshots than all others."""
+    liar = Liar(world)
+    number = follower_of(world)["number"]
+    liar.forget_applied(number)
+    liar.look(number)
+    assert world.violation is None
+    liar.shift_point(number)
+    liar.look(number)
+    expect(world, "I11")
+
+
 def test_a_node_that_stops_itself_is_seen(world: World) -> None:
     """Whatever made it: a belief of its own that does not hold is a bug."""
     Liar(world).stop(follower_of(world)["number"])

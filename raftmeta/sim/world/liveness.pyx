@@ -17,7 +17,7 @@ from raftmeta.sim.world.atlas cimport atlas_is_calm, atlas_is_whole
 from raftmeta.sim.world.faults cimport faults_end
 from raftmeta.sim.world.network cimport network_cut, network_heal
 from raftmeta.sim.world.nodes cimport node_boot
-from raftmeta.sim.world.operator cimport operator_restore
+from raftmeta.sim.world.operator cimport operator_leader, operator_restore
 from raftmeta.sim.world.truth cimport truth_compare_all
 from raftmeta.sim.world.user_copies cimport copies_are_done
 from raftmeta.sim.world.workload cimport workload_final
@@ -27,6 +27,7 @@ from raftmeta.sim.world.world_state cimport NO_VIOLATION, VIOLATION_LIVENESS, Si
 cdef enum:
     STEP_EVENTS_MEAN = 100      # between two looks
     REST_TICKS = 200            # for links to come up, and damage to be found and mended, before a core is chosen
+    FULL_TICKS = 200            # for a leader to notice that its disk is full: it keeps its session alive meanwhile
     LEADER_TICKS = 500          # a core has a leader: ten and more of the longest election time-outs of the swarm
     CORE_TICKS = 3_000          # and has answered everything
     RUIN_TICKS = 1_000          # for which a ruined cluster is watched
@@ -198,6 +199,40 @@ cdef void _heal_all(World* world, uint64_t last_event) noexcept nogil:
         _step(world, last_event)
 
 
+# Nothing more fits on the leader's disk.
+cdef void _fill_disk(SimNode* node) noexcept nogil:
+    cdef uint64_t stored = 1
+    cdef size_t i
+    for i in range(node.disk.files.size):
+        if node.disk.files.data[i].in_use:
+            stored += node.disk.files.data[i].cached.size
+    node.disk.faults.capacity_bytes = stored
+
+
+# A leader without room hands over to a member that has some, if most of the others have (decisions.md "Full disk").
+cdef void _fill_leader(World* world, uint64_t last_event) noexcept nogil:
+    cdef SimNode* leader = operator_leader(world)
+    cdef uint64_t since_ns = world.now_ns
+    cdef uint64_t full_ns = 0       # since when; it has room again when it lets go of a segment
+    if leader == NULL or world.config.free_bytes_min == 0 or world.config.nodes < 3:
+        return
+    _fill_disk(leader)
+    while world.violation == NO_VIOLATION and _runs(leader) and leader.engine.core_status.role == LEADER:
+        _step(world, last_event)
+        if not _runs(leader):
+            break
+        if leader.engine.core.free_bytes >= world.config.free_bytes_min:
+            full_ns = 0
+            if world.now_ns > since_ns + _ticks_ns(world, FULL_TICKS):
+                break
+        elif full_ns == 0:
+            full_ns = world.now_ns
+            world.counts.full_leaders += 1
+        elif world.now_ns > full_ns + _ticks_ns(world, LEADER_TICKS):
+            violate(world, VIOLATION_LIVENESS, 3, leader.number, world.now_ns - full_ns)
+    leader.disk.faults.capacity_bytes = 0
+
+
 cdef void liveness_settle(World* world, uint64_t events_max) noexcept nogil:
     cdef uint64_t last_event = world.counts.events + events_max
     world.clients_are_on = False
@@ -208,6 +243,9 @@ cdef void liveness_settle(World* world, uint64_t events_max) noexcept nogil:
         if world.violation == NO_VIOLATION:
             _heal_core(world, last_event)
         _heal_all(world, last_event)
+        if world.violation == NO_VIOLATION:
+            _fill_leader(world, last_event)
+            _heal_all(world, last_event)
     if world.violation == NO_VIOLATION:
         truth_compare_all(world)
         workload_final(world)

@@ -31,6 +31,7 @@ from raftmeta.sim.world.disk cimport (sim_disk_copy, sim_disk_crash, sim_disk_cr
 from raftmeta.sim.world.events cimport SIM_BACKGROUND, SIM_JOBS, SIM_JOBS_DONE, SIM_RESTART, SIM_WAKE
 from raftmeta.sim.world.leases cimport leases_kept
 from raftmeta.sim.world.network cimport network_look, network_node_down, network_node_up, network_port
+from raftmeta.sim.world.points cimport points_taken
 from raftmeta.sim.world.read_proofs cimport proofs_begin, proofs_look
 from raftmeta.sim.world.schedule cimport schedule_after, schedule_at
 from raftmeta.sim.world.truth cimport (truth_after_run, truth_durable, truth_file, truth_leader, truth_point,
@@ -121,6 +122,7 @@ cdef bint _readers_left(void* self) noexcept nogil:
 cdef void _count_snapshot(World* world, SimNode* node, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
     if type == EVENT_SNAPSHOT_DUE:
         truth_point(world, node, a, b)
+        points_taken(world, node, a)
     elif type == EVENT_SNAPSHOT_TAKEN:
         world.counts.snapshots += 1
         if b != 0:                  # else a checkpoint, of which no other node has a copy

@@ -25,6 +25,7 @@ from raftmeta.raft.types cimport (APPEND_RESPONSE, MESSAGE_REPAIRING, PRE_VOTE, 
 from raftmeta.sim.world.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.world.leases cimport leases_check
 from raftmeta.sim.world.memberships cimport memberships_check, memberships_committed, memberships_note
+from raftmeta.sim.world.points cimport points_check, points_committed, points_note
 from raftmeta.sim.world.read_proofs cimport proofs_look
 from raftmeta.sim.world.rights_model cimport rights_model_check, rights_model_note, rights_model_take
 from raftmeta.sim.world.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
@@ -128,6 +129,7 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
     memberships_note(world, record)
     if world.config.has_rights:
         rights_model_note(world, record)
+    points_note(world, record)
     _forget_damage(durable, record.index, record.index)
     if record.index <= durable.filed:
         return
@@ -328,6 +330,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     memberships_committed(world, index)
     if world.config.has_rights:
         rights_model_take(world, index, chain)
+    points_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
 
@@ -415,6 +418,7 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
     if node.engine.applying.applied != node.applied and not node.engine.applying.is_partial:
         node.applied = node.engine.applying.applied
         _check_state_hash(world, node)
+        points_check(world, node)
         leases_check(world, node)
         if world.config.has_rights:
             rights_model_check(world, node)

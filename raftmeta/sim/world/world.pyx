@@ -23,6 +23,7 @@ from raftmeta.sim.world.network cimport network_connect, network_deliver, networ
 from raftmeta.sim.world.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
                                        node_run)
 from raftmeta.sim.world.principals cimport principals_act
+from raftmeta.sim.world.points cimport points_release
 from raftmeta.sim.world.read_proofs cimport proofs_release
 from raftmeta.sim.world.rests cimport rests_begin, rests_plan
 from raftmeta.sim.world.schedule cimport schedule, schedule_after
@@ -141,6 +142,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.numbers.release()
     world.truth.files.release()
     memberships_release(world)
+    points_release(world)
     proofs_release(world)
     key_ring_destroy(world.keys)
     world.scratch.release()

@@ -24,7 +24,7 @@ INVARIANTS = {
     9: "I9 a pointer went backwards",
     10: "I10 membership",
     11: "I11 state hashes differ",
-    12: "I11 sealed files of one point differ",
+    12: "I11 sealed files or points differ",
     13: "I13 stale read",
     20: "I21 a queue above its cap",
     21: "I12 acknowledged and not committed",

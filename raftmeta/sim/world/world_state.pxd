@@ -16,6 +16,7 @@
 # read_proofs    reads, and the rounds that prove them (I13); memberships   memberships against the log (I10)
 # principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
 # witness    what clients saw, from values and times alone (I24)
+# points     where snapshots are due (I11)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
 # swarm      which faults a seed has; buggify: which points of production code do the rare thing
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -375,6 +376,7 @@ cdef struct SimNode:
     index_t committed
     term_t term
     uint64_t memberships_seen   # hash of what names those that were compared (I10)
+    index_t point_taken         # a snapshot that it began before the world knew the entry as committed; 0: none
     index_t membership_checked      # index of the one at its commit index that was last compared; 0: none (I10)
     Vec[uint64_t] rounds_sent   # by number: when a round was sent first in this life (I13)
     SimHeard[MEMBERS_MAX] heard
@@ -500,6 +502,10 @@ cdef struct SimTruth:
     term_t change_term          # and the highest term in which a node did so (raftmeta/sim/world/atlas)
     Map64[uint64_t] memberships         # chain hash of an entry with a membership -> hash of its bytes
     Vec[SimMembership] committed_memberships
+    Map64[uint64_t] record_bytes        # chain hash of a record -> its bytes in the log
+    Vec[index_t] points         # of the entry at index i + 1: the last point up to it (I11)
+    uint64_t bytes_since_point  # of records, behind the newest of them
+    bint has_other_points       # a node made a file between two of them, and who loads it counts from there
     Map64[uint64_t] questions   # hash of incarnation and context of a READ_INDEX -> when it was sent first (I13)
 
 cdef enum SimViolation:
@@ -515,7 +521,7 @@ cdef enum SimViolation:
     VIOLATION_NOT_MONOTONIC = 9         # I9
     VIOLATION_MEMBERSHIP = 10           # I10
     VIOLATION_STATE_HASH = 11           # I11, I20
-    VIOLATION_SNAPSHOT = 12             # I11: sealed files of one point differ
+    VIOLATION_SNAPSHOT = 12             # I11: sealed files of one point differ, or the points of a node from the log's
     VIOLATION_STALE_READ = 13           # I13
     VIOLATION_NOT_COMMITTED = 21        # I12: a client was told OK for what nobody has committed
     VIOLATION_UNBOUNDED = 20            # I21: a queue is longer than its cap
@@ -558,6 +564,8 @@ cdef struct SimCounts:
     uint64_t guarded            # writes under a fence that were accepted
     uint64_t hangs
     uint64_t hand_overs         # of a leader whose log has no room
+    uint64_t full_leaders       # times that a leader noticed that its disk was filled, after all had healed
+    uint64_t points             # of nodes, held against those of the log
     uint64_t leases_let_go      # because their host stood still
     uint64_t windows            # client commands begun while another one of the client was under way
     uint64_t rests
