@@ -1,4 +1,4 @@
-# I11: where snapshots are due, held against the committed log (decisions.md "Snapshots").
+# I11: where snapshots are due, held against the committed log (decisions/README.md "Snapshots").
 #
 # A point comes after so many entries or so many bytes of records, whichever is first, and only the log counts them. So
 # every node has the same points, whatever it was given as a file, restarted at, or was too busy to take. This ends when
