@@ -209,7 +209,8 @@ cdef void _fill_disk(SimNode* node) noexcept nogil:
     node.disk.faults.capacity_bytes = stored
 
 
-# A leader without room hands over to a member that has some, if most of the others have (decisions/README.md "Full disk").
+# A leader without room hands over to a member that has some, if most of the others have
+# (decisions/README.md "Full disk").
 cdef void _fill_leader(World* world, uint64_t last_event) noexcept nogil:
     cdef SimNode* leader = operator_leader(world)
     cdef uint64_t since_ns = world.now_ns
