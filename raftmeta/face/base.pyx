@@ -53,7 +53,7 @@ from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.security.contexts cimport tls_context_free, tls_port_offer
 from raftmeta.security.identity cimport ROLE_CLIENT, ROLE_PEER
-from raftmeta.security.tls_state cimport TLS_NOT_SPOKEN, TLS_WANTED, TlsContext
+from raftmeta.security.tls_state cimport TLS_CUT, TLS_NOT_SPOKEN, TLS_WANTED, TlsContext
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
@@ -803,7 +803,7 @@ cdef class _Ending:
 
 # The audit trail's words for refusals of TLS.
 cdef dict _words():
-    return {status: refusal_word(status) for status in range(TLS_NOT_SPOKEN, TLS_WANTED + 1)}
+    return {status: refusal_word(status) for status in (TLS_NOT_SPOKEN, *range(TLS_CUT, TLS_WANTED + 1))}
 
 
 cdef uint64_t _left_ns(uint64_t deadline_ns) noexcept nogil:

@@ -13,7 +13,7 @@ cdef enum:
     AUDIT_HASH_BYTES = 32
     FORMAT_KEY_HASH_BYTES = 16              # of a key, in lines that have its hash
     VERDICT_BYTES = 32
-    AUDIT_STATUSES = 128
+    AUDIT_STATUSES = 136
 
 cdef struct AuditLines:
     Vec[uint8_t] origin                     # `"node":"...","cluster":"..."` of all lines

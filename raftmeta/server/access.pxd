@@ -40,7 +40,7 @@ cdef status_t access_of_listing(ClientServer* server, const Connection* connecti
 cdef RightsTable* access_hold(ClientServer* server) noexcept nogil
 # Whether the watch may go on. It looks only when the rights have changed since it looked last.
 cdef bint access_of_watch(ClientServer* server, const Connection* connection, ClientWatch* watch) noexcept nogil
-# Whether rights are on, so that a client must prove a name.
-cdef bint access_demands_proof(ClientServer* server) noexcept nogil
+# Whether the connection has proved as much as a client must: where rights are on, that it is a user.
+cdef bint access_has_proved(ClientServer* server, const Connection* connection) noexcept nogil
 # The rights' revision that this node has published.
 cdef uint64_t access_revision(ClientServer* server) noexcept nogil

@@ -57,12 +57,13 @@ cdef uint64_t access_revision(ClientServer* server) noexcept nogil:
     return revision
 
 
-cdef bint access_demands_proof(ClientServer* server) noexcept nogil:
+cdef bint access_has_proved(ClientServer* server, const Connection* connection) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
-    cdef bint is_enabled = table != NULL and table.is_enabled
+    cdef bint has_proved = not (server.limits.needs_rights or (table != NULL and table.is_enabled))
     if table != NULL:
+        has_proved = has_proved or _user_of(table, connection) != NULL
         rights_drop(table)
-    return is_enabled or server.limits.needs_rights
+    return has_proved
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

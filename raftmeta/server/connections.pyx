@@ -10,8 +10,9 @@ connections together hold more than half of client_memory_bytes_max in answers, 
 they do not read, or others would hold more.
 
 Strangers: until a connection has proved who is there, it has hello_timeout_ns in all, frames of CLIENT_HELLO_BYTES_MAX,
-and a place in ClientServer.unbound. The proof is HELLO behind a certificate, and where rights are on a password. Longer
-frames of one that still owes its password are thrown away unread, and answered so.
+and a place in ClientServer.unbound. The proof is HELLO behind a certificate. Where rights are on, the certificate must
+be a user's, or a password or token follows. Longer frames of one that still owes its proof are thrown away unread, and
+answered so.
 
 Turns: what one turn makes is bounded, and a connection that has more to do comes again behind all others.
 """
@@ -28,7 +29,7 @@ from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, str
                                   stream_write)
 from raftmeta.net.unbound cimport (ADDRESS_LOCAL, UNBOUND_NONE, address_of_socket, unbound_add, unbound_look,
                                    unbound_remove)
-from raftmeta.server.access cimport access_demands_proof
+from raftmeta.server.access cimport access_has_proved
 from raftmeta.server.audit cimport audit_accept, audit_refuse, audit_turn_away
 from raftmeta.server.authentication cimport (authentication_by_certificate, authentication_is_near,
                                              authentication_release)
@@ -177,7 +178,7 @@ cdef bint _greet(ClientServer* server, Connection* connection, const uint8_t* bo
         connection.out.clear()      # no HELLO of ours before
         connection_refuse(server, connection, status, TOLD_QUOTA if status == QUOTA_EXCEEDED else TOLD_NO_MEMORY)
         return False
-    if connection.principal.name_length != 0 or not access_demands_proof(server):
+    if access_has_proved(server, connection):
         _leave_unbound(server, connection)
     connection.state = CONNECTION_OPEN
     requests_tell_leader(server, connection)
@@ -203,7 +204,7 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
         server.counters.refused += 1
         connection_refuse(server, connection, status, b"a request that cannot be read")
         return False
-    if connection.principal.name_length != 0:
+    if connection.unbound != UNBOUND_NONE and access_has_proved(server, connection):
         _leave_unbound(server, connection)
     return True
 
