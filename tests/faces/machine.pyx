@@ -12,8 +12,9 @@ from raftmeta.machine cimport machine_handle
 from raftmeta.machine.history cimport change_before
 from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Change, DumpBase,
                                        Grouping, machine_apply, machine_changes, machine_due_leases,
-                                       machine_due_sessions, machine_dump_base_forget, machine_dump_base_loaded, machine_dump_keep,
-                                       machine_dump_since, machine_get, machine_get_shared, machine_history,
+                                       machine_due_sessions, machine_dump_base_forget, machine_dump_base_loaded,
+                                       machine_dump_keep, machine_dump_since, machine_get, machine_get_shared,
+                                       machine_history,
                                        machine_lease, machine_publish, machine_range_shared, machine_session_exists,
                                        machine_session_result)
 from raftmeta.machine.rights cimport rights_drop, rights_hold
