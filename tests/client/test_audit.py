@@ -266,6 +266,41 @@ def test_administration_by_a_client_is_recorded_without_any_setting(tmp_path: Pa
         assert trail.told(operation="transfer", principal="boss", name="nobody")[0]["verdict"] != "ok"
 
 
+def test_lists_and_tokens_are_recorded_and_a_token_is_another_proof(tmp_path: Path) -> None:
+    """No line has the token."""
+    with audited(tmp_path, writes=True) as trail:
+        with trail.client("boss", BOSS) as client:
+            assert [user.name for user in client.auth.users()] == ["boss", "user"]
+            token = client.auth.token(60, user="user")
+        with raftmeta.Client(trail.place.url, tls=trail.place.client_tls(), token=token) as client:
+            client.put("a/by-token", SECRET)
+            client.auth.revoke_token(token)
+        (put,) = trail.told(operation="put", key="a/by-token", verdict="ok")
+        assert (put["principal"], put["proof"]) == ("user", "token")
+        assert trail.told(operation="auth_show", principal="boss", verdict="ok")
+        assert trail.told(operation="auth_token_put", principal="boss", name="user", verdict="ok")
+        assert trail.told(operation="auth_token_remove", principal="user", verdict="ok")
+        assert token.encode() not in trail.content()
+
+
+def test_what_is_refused_for_a_quota_is_recorded(tmp_path: Path) -> None:
+    """Reads and writes alike: three requests at once, then one a second."""
+    audit = raftmeta.Audit(folder=tmp_path / "trail", reads=True, writes=True)
+    limits = {"principal_requests_per_s": 1, "principal_burst_s": 3.0}
+    with serving(tmp_path, audit=audit, **limits) as (_, url), raftmeta.Client(url) as client:
+
+        def refused(ask: Callable[[], object]) -> None:
+            with pytest.raises(raftmeta.QuotaExceeded):
+                for _ in range(60):
+                    ask()
+
+        refused(lambda: client.put("a", SECRET, timeout_s=0.01))
+        refused(lambda: client.get("b", timeout_s=0.01))
+    lines = [line.facts for _, _, line in lines_of(tmp_path / "trail") if line]
+    verdicts = {(line["operation"], line.get("key")) for line in lines if line.get("verdict") == "QuotaExceeded"}
+    assert {("put", "a"), ("get", "b")} <= verdicts
+
+
 def test_changes_of_members_say_who_comes_and_goes(tmp_path: Path) -> None:
     """By a client, on the node that it asks."""
     place = Place(tmp_path, "ab")
