@@ -406,7 +406,7 @@ clean)
     find raftmeta tests benchmarks demo examples jepsen release -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
     ;;
 *)
-    sed -n '4,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '4,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

@@ -386,7 +386,8 @@ class _Check:
             if not (verdict.is_running or may_be_open):
                 self._wrong(following, 0, "this file is missing: the one before ends with its name")
         elif not (verdict.is_closed or verdict.is_running or may_be_open):
-            self._wrong(*self.last_place, "the trail ends without its closing line: the node was killed, or it was cut")
+            place = self.last_place if self.last_place[0] == files[-1][1].name else (files[-1][1].name, 0)
+            self._wrong(*place, "the trail ends without its closing line: the node was killed, or it was cut")
         if self.tail[2]:
             self._wrong(*self.tail[:2], "this is no line of the trail: it was changed or added")
         if not self.has_seen:

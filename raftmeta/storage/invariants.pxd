@@ -37,7 +37,6 @@ cdef enum StorageInvariant:
     BROKEN_BATCH_SEGMENT = 122          # a = segment of a batch that was written, b = the last one of the log
     BROKEN_SEGMENT_ORDER = 123          # a = number of a segment, b = of the one before it
     BROKEN_RETIRED_NEWEST = 124         # a = number of a segment that leaves the log, b = of the last one
-    BROKEN_MARK_PLACE = 125             # a = offset of the batch that the mark names, b = end of its segment
     # Of where the records are: after an opening, and after a compaction.
     BROKEN_RUN_ORDER = 126              # a = first index of a run of records, b = last index before it
     BROKEN_RUN_BEYOND = 127             # a = last index of a run, or damaged index, b = last of the log

@@ -39,7 +39,7 @@ from raftmeta.storage.extents cimport extents_append, extents_check, extents_cut
 from raftmeta.storage.invariants cimport (
     BROKEN_BATCH_ALIGNMENT, BROKEN_BATCH_BEYOND, BROKEN_BATCH_COUNT, BROKEN_BATCH_ENCRYPTED, BROKEN_BATCH_LENGTH,
     BROKEN_BATCH_OFFSET, BROKEN_BATCH_PLACE, BROKEN_BATCH_RECORD, BROKEN_BATCH_SEGMENT, BROKEN_BATCH_SLICES,
-    BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_COMPACTED, BROKEN_LOG_END, BROKEN_LOG_START, BROKEN_MARK_PLACE,
+    BROKEN_BATCH_TORN, BROKEN_LOG_BYTES, BROKEN_LOG_COMPACTED, BROKEN_LOG_END, BROKEN_LOG_START,
     BROKEN_READ_RECORD, BROKEN_REPAIR_PLACE, BROKEN_RUN_ORDER, BROKEN_SEGMENT_ORDER, BROKEN_WAL_NOT_WRITABLE,
     BROKEN_WAL_OPENED_TWICE)
 from raftmeta.storage.mark cimport MarkSlot, mark_close, mark_make_room, mark_sync, mark_write
@@ -328,8 +328,6 @@ cdef void wal_open_done(Wal* wal) noexcept nogil:
 # --- the mark ---------------------------------------------------------------------------------------------------------
 cdef status_t _fill_mark(Wal* wal, bint must_sync) noexcept nogil:
     cdef MarkSlot slot
-    if wal.batch_offset > wal.segments.back().end:
-        return broken(&wal.broken, BROKEN_MARK_PLACE, wal.batch_offset, wal.segments.back().end)
     memset(&slot, 0, sizeof(MarkSlot))
     slot.owner = wal.limits.owner
     slot.segment = wal.segments.back().number

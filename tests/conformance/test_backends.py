@@ -73,7 +73,7 @@ def test_an_unknown_scheme_names_those_that_are_installed() -> None:
         ("pysyncobj://127.0.0.1:1?ttl_s=1&ttl_s=2", "url"),
         ("pysyncobj://", "url"),
         ("raft://", "url"),
-        ("raft://127.0.0.1:1/folder", "url"),
+        ("raft://127.0.0.1:1/a?prefix=b", "prefix"),
         ("raft://127.0.0.1:1?colour=red", "colour"),
         ("raft+unix://127.0.0.1:1", "url"),
     ],
