@@ -175,7 +175,7 @@ class Stage:
                 answer.result(STOP_S)
 
     def told_by_stranger(self) -> list[str]:
-        """What the client without rights was answered, or left behind, if anything; and verbs that it never tried."""
+        """Answers that the client without rights got, keys that it left behind, and verbs that it never tried."""
         if self.stranger is None:
             return []
         denied = self.stranger.report.get("denied", {})

@@ -108,7 +108,7 @@ def name_of_hello(body: bytes) -> str:
 
 @dataclass(slots=True)
 class Faults:
-    """What is in force, what came of it, and the dice. sources: who comes from which address."""
+    """The faults in force, their counts, and the source of chance. sources: the name behind each address."""
 
     random: random.Random
     sources: dict[str, str] = field(default_factory=dict)

@@ -362,8 +362,8 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
 
 
 # --- the feature level ------------------------------------------------------------------------------------------------
-# What a member said in its last HELLO; 0: it said nothing in this life. A connection to us may lie about who it is, and
-# a level never falls: only an answer at the member's address counts.
+# The level of a member by its last HELLO; 0: it said none in this life. Only an answer at the member's address counts:
+# a connection to this node may lie about who it is, and a level never falls.
 cdef uint32_t _level_of_member(const Engine* engine, uint64_t id) noexcept nogil:
     cdef int i
     if id == engine.id:

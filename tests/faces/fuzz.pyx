@@ -448,7 +448,7 @@ cdef int tls_handshake(const uint8_t* data, size_t size) noexcept nogil:
     return fuzz_strange(data, size)
 
 
-# What a peer says behind a handshake, and what a client does: both parsers get the bytes as they arrived.
+# The bytes of a peer, or of a client, behind a handshake: its parser gets them as they arrived.
 cdef int _behind_tls(const uint8_t* data, size_t size, bint is_peer) noexcept nogil:
     cdef Vec[uint8_t] arrived
     cdef int wrong

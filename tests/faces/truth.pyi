@@ -151,7 +151,7 @@ class Liar:
     def change_rights_key(self) -> None:
         """A key of the principals has another value than what they were allowed to write."""
     def forget_grants(self) -> None:
-        """What the admin granted was never granted."""
+        """Take all grants out of the model, as if the admin had made none."""
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

@@ -303,7 +303,7 @@ cdef class Liar:
         self.world.native.rights.keys[0].value ^= 1
 
     def forget_grants(self) -> None:
-        """What the admin granted was never granted."""
+        """Take all grants out of the model, as if the admin had made none."""
         cdef int role, place
         for role in range(SIM_ROLES):
             for place in range((SIM_RIGHTS_KEYS + 1) * (SIM_RIGHTS_KEYS + 1)):

@@ -2,7 +2,7 @@
 
 A patch in patches/ begins with a header: Title; Source, where the mistake is warned of or was made; Profile, the worlds
 of tests/mutants/hunt.py in which it is looked for first; Tests, of a bug that no world can show: the arguments of
-pytest under which a test must fail; Harmless, of a change that must survive. What follows is a unified diff.
+pytest under which a test must fail; Harmless, of a change that must survive. A unified diff follows.
 
 This file decides which modules a patch rebuilds, and where. It must never change the checkout.
 """

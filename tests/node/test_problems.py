@@ -190,8 +190,8 @@ def test_voters_whose_disks_are_lost_for_a_majority_are_named(tmp_path: Path) ->
 
 
 def test_disks_are_not_lost_by_the_word_of_a_stranger(tmp_path: Path) -> None:
-    """Whoever says HELLO in the names of two voters that are away would make this node tell its operator to give the
-    cluster up. Only an answer at a voter's address tells of its disk."""
+    """A stranger says HELLO in the names of two voters that are away. This node must not tell its operator to give the
+    cluster up: only an answer at a voter's address tells of its disk."""
     with running(tmp_path) as nodes:
         wait_until(lambda: nodes["a"].status().feature_level == LEVEL, timeout_s=30, what="the level")
         for name in "bc":

@@ -19,7 +19,7 @@ def numbers_of(folder: Path) -> list[int]:
 def test_no_kill_breaks_a_trail(tmp_path: Path) -> None:
     """Each life writes under load and is killed in the middle of it; the next one goes on where the files end.
 
-    Small files, so that kills meet rotations too. What was in a file when the process was killed stays in it.
+    Files are small, so that kills meet rotations too. A kill takes nothing out of a file.
     """
     trail = tmp_path / "a.audit"
     audit = {"writes": True, "reads": True, "file_bytes": 64 * 1024, "files": 1000}

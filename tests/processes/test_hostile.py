@@ -365,8 +365,8 @@ def test_a_command_that_a_member_cannot_apply_never_reaches_the_log(cluster: Clu
 
 @pytest.mark.parametrize("contexts", [[2**64 - 1], [2**63, 2**50, 2**40], [65_000], range(2**30, 2**40, 2**36)])
 def test_a_context_that_was_made_up_blocks_nobody_for_long(cluster: Cluster, contexts: list[int]) -> None:
-    """Whoever claims to be b would make all requests of b look old, for the rest of its boot. The fixture writes
-    through every node."""
+    """A stranger that claims to be b must not make all requests of b look old for the rest of its boot. The fixture
+    writes through every node."""
     with counted(cluster, "frames_received", count=len(contexts), name=cluster.leader().name):
         forge(cluster, *((context, [KEEP_ALIVE]) for context in contexts))
 

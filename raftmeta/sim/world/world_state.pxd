@@ -418,7 +418,7 @@ cdef struct SimRegister:
     Map64[uint64_t] calls       # value -> when it was written; all ones: certainly never
 
 # --- rights (I26) -----------------------------------------------------------------------------------------------------
-# What a user is, has and may by docs/security.md, as of one place in the log. Numbers of users are never used again.
+# A user by docs/security.md, with its roles and rights, as of one place in the log. No user gets the number of another.
 cdef struct SimUser:
     uint64_t number             # 0: there is no such user
     uint64_t since              # change of rights that gave it its password
