@@ -65,10 +65,12 @@ def test_ten_thousand_connections_are_served_in_bounded_memory(tmp_path: Path) -
         assert crowd.stdout is not None and crowd.stdin is not None
         assert int(crowd.stdout.readline()) == COUNT
         assert resident_bytes(node.pid) - before < COUNT * BYTES_PER_CONNECTION
-        assert node.call(metrics)["client_connections"] == COUNT
+        wait_until(lambda: node.call(metrics)["client_connections"] == COUNT, timeout_s=20, what="all to count")
         with raftmeta.Client(f"raft://127.0.0.1:{client_port}") as late, pytest.raises(raftmeta.ReadyTimeout):
             late.ready(0.2)
-        assert node.call(metrics)["client_connections_turned_away"] >= 1
+        wait_until(
+            lambda: node.call(metrics)["client_connections_turned_away"], timeout_s=20, what="the refusal to count"
+        )
         crowd.stdin.close()
         wait_until(lambda: node.call(metrics)["client_connections"] == 0, timeout_s=20, what="all to be gone")
         node.call(close)

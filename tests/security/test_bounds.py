@@ -200,7 +200,7 @@ def test_silent_clients_of_one_address_crowd_out_each_other_only(node: tuple[raf
         wait_until(
             lambda: node[0].metrics()["client_connections_turned_away"] == 16, timeout_s=20, what="the newest to go"
         )
-        assert node[0].metrics()["client_connections_unbound"] == 4
+        wait_until(lambda: node[0].metrics()["client_connections_unbound"] == 4, timeout_s=20, what="four to stay")
         with raftmeta.Client(node[1]) as client:
             client.ready(20)
             client.put("k", "v")
@@ -224,7 +224,7 @@ def test_a_hello_that_comes_a_byte_at_a_time_ends_with_its_time(tmp_path: Path) 
                 return True
 
         wait_until(is_over, timeout_s=20, what="the node to end it")
-        assert nodes["a"].metrics()["client_connections_evicted"] == 1
+        wait_until(lambda: nodes["a"].metrics()["client_connections_evicted"] == 1, timeout_s=20, what="it to count")
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def test_a_client_without_a_proof_is_a_stranger_until_its_time_is_over(guarded: 
     node, url = guarded
     with RawClient(url) as stranger:
         assert stranger.ask(stranger.encoder.get("k", 0, False))[0] == Status.AUTHENTICATION_FAILED
-        assert node.metrics()["client_connections_unbound"] == 1
+        wait_until(lambda: node.metrics()["client_connections_unbound"] == 1, timeout_s=1, what="a stranger")
         assert stranger.is_closed()
     with raftmeta.Client(url, user="boss", password="of the house") as client:
         client.put("k", "v")
@@ -255,7 +255,11 @@ def test_a_client_without_a_proof_is_a_stranger_until_its_time_is_over(guarded: 
         with RawClient(url) as other:  # when its time is over, so would be that of the client, which is older
             assert other.is_closed()
         client.put("k", "w")
-        assert node.metrics()["client_connections_evicted"] == evicted + 1
+        wait_until(
+            lambda: node.metrics()["client_connections_evicted"] == evicted + 1,
+            timeout_s=20,
+            what="the other one to count",
+        )
 
 
 def test_a_long_frame_of_a_stranger_is_thrown_away_and_answered(guarded: tuple[raftmeta.Node, str]) -> None:

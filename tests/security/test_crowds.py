@@ -144,7 +144,8 @@ def test_ten_thousand_connects_leave_nothing_behind(one: SecureCluster) -> None:
     for thread in crowd:
         thread.join()
     wait_until(are_gone, timeout_s=20, what="all to be gone")
-    assert node.call(metrics)["client_tls_handshakes"] == handshakes + CONNECTS
-    assert node.call(metrics)["client_connections_unbound"] == 0
-    assert (descriptors(node.pid), threads(node.pid)) == before[:2]
+    counted = node.call(metrics)  # of one turn of the clients' thread, after the last has gone
+    assert (counted["client_tls_handshakes"], counted["client_connections_unbound"]) == (handshakes + CONNECTS, 0)
+    # A thread that was there for the start may have ended meanwhile.
+    assert descriptors(node.pid) <= before[0] and threads(node.pid) <= before[1]
     assert resident_bytes(node.pid) - before[2] < 16 * MIB  # 1.6 KiB for each that was here
