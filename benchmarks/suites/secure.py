@@ -48,7 +48,7 @@ def clusters_of(bench: Bench) -> Iterator[tuple[dict[str, Cluster], Path]]:
             pki.issue("node", name)
         pki.issue("client", CLIENT)
         tls = {"pki_folder": str(pki.folder)}
-        for kind in ("plain", "tls", "encrypted", "rights"):
+        for kind in ("plain", "tls", "encrypted", "rights", "audited"):
             (folder / kind).mkdir()
         with (
             Cluster(folder / "plain", serves_clients=True) as plain,
