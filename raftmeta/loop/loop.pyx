@@ -76,7 +76,7 @@ cdef extern from "<pthread.h>" nogil:
 cdef enum:
     TUNE_EVENTS_PER_WAIT = 64
     TUNE_LINKS_PERIOD_NS = 10_000_000   # how often wanted links are compared with the connections kept
-    TUNE_SUBMISSIONS_PER_TURN = 4096    # about a millisecond
+    TUNE_SUBMISSIONS_PER_TURN = 16_384  # some milliseconds
     EVERY_SUBMISSION = 0xFFFFFFFF
     LONGEST_WAIT_MS = 1000
     REFUSAL_TIMEOUTS = 10               # election time-outs for which a refused HELLO is told; peers try again sooner
