@@ -19,9 +19,11 @@ cdef status_t problem_build(Problem* problem, const Model* model, const Operatio
     if status == OK:
         _take_operations(problem, model, operations, operation_count)
         _take_events(problem, events, event_count)
-        status = _name_alike(problem)
     if status == OK and model.calls.size > 0:
         status = _order_appends(problem, model)
+        _make_appends_alike(problem, model)
+    if status == OK:
+        status = _name_alike(problem)
     if status != OK:
         return status
     _mark_decisive(problem, model)
@@ -164,6 +166,24 @@ cdef void _take_events(Problem* problem, const int32_t* events, int32_t count) n
             problem.nodes.data[problem.invocation.data[local]].completion = <int32_t>problem.nodes.size
             problem.free_bits.push(problem.bit.data[local])
         problem.nodes.push(node)
+
+
+# Crashed appends of values that no read tells differ in nothing that anybody notices: an append tells how long the list
+# became, not what is in it. Each is taken for an append of the same value.
+cdef void _make_appends_alike(Problem* problem, const Model* model) noexcept nogil:
+    cdef const ObjectCall* call
+    cdef Operation* operation
+    cdef Operation* first = NULL
+    cdef int32_t number
+    for number in range(<int32_t>problem.operations.size):
+        operation = &problem.operations.data[number]
+        call = _call(model, operation)
+        if (operation.completed_at != NEVER or call.meaning != MEANING_LIST_APPEND
+                or _is_noticed(problem, call.value)):
+            continue
+        if first == NULL:
+            first = operation
+        operation.kind = first.kind
 
 
 # Crashed operations of one kind are under way for ever and do the same: it is enough to try them in their order.

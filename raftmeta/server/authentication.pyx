@@ -9,8 +9,12 @@ body of the first answer, then both nonces again. Proof and signature are about 
     signature = HMAC(ServerKey, said)
 
 Guessing: a failed proof counts against the name of the user or token, here, and leaks away one a second. Beyond
-TUNE_FAILURES_MAX the next proof is refused as OVERLOADED without being looked at. A connection has three tries. A node
-that is not ready never says that a proof is wrong: it says NOT_READY, and the client asks another node.
+TUNE_FAILURES_MAX the next proof is refused as OVERLOADED without being looked at. A connection has three tries.
+
+A node that is not ready never says that a proof is wrong: it says NOT_READY, and the client asks another node. A node
+that is ready may lag behind a change of the password. How a right password was refused without a second look:
+1. the leader and another member applied the change, and its caller heard so; 2. this member told the old salt;
+3. the proof was made for that salt, by the new password.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -28,12 +32,15 @@ from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.identity cimport ROLE_CLIENT
 from raftmeta.security.tls_state cimport TlsSession
+from raftmeta.server.access cimport access_revision
 from raftmeta.server.members cimport members_is_ready
 from raftmeta.server.output cimport connection_refuse
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.quotas cimport quotas_attach
-from raftmeta.server.state cimport TUNE_FAILURE_SLOTS, Exchange, FailureSlot, Principal
-from raftmeta.status cimport AUTHENTICATION_FAILED, BAD_FIELD, NOT_READY, NO_MEMORY, OK, OVERLOADED
+from raftmeta.server.second_look cimport second_look_begin
+from raftmeta.server.state cimport LOOK_NONE, TUNE_FAILURE_SLOTS, Exchange, FailureSlot, Principal
+from raftmeta.status cimport (AUTHENTICATION_FAILED, BAD_FIELD, INCOMPLETE, NOT_READY, NO_MEMORY, OK,
+                              OVERLOADED)
 from raftmeta.wire.client_messages cimport AUTHENTICATE_PROVES, NONCE_BYTES_MAX
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
 from raftmeta.wire.msgpack cimport Writer, number_max, write_array, write_bin, write_uint, writer_at
@@ -124,6 +131,7 @@ cdef void _find_secret(ClientServer* server, Exchange* exchange) noexcept nogil:
     cdef const TableUser* user = NULL
     cdef const TableToken* token = NULL
     loop_leave(server.loop, READER_CLIENTS)
+    exchange.rights_revision = table.revision if table != NULL else 0
     if table != NULL:
         user = table_principal(table, exchange.asked.name, exchange.asked.name_length, &token)
     exchange.is_user = user != NULL and (token != NULL or user.secret.iterations != 0)
@@ -216,22 +224,34 @@ cdef status_t _become(ClientServer* server, Connection* connection, const Princi
     return status
 
 
+# It counts as a failure at once. To say so, the node must know the newest users and passwords.
+#
+# A node that waits for the state of the cluster says NOT_READY. Another one takes a second look. If any right changed
+# since the salt was told, the client begins anew; if only a change of this user counted, a stranger would learn of it.
+cdef status_t _refuse(ClientServer* server, Connection* connection, FailureSlot* slot) noexcept nogil:
+    cdef const Exchange* exchange = connection.exchange
+    if connection.look == LOOK_NONE:
+        slot.count += exchange.is_user or members_is_ready(server)
+        if not members_is_ready(server):
+            return NOT_READY
+        return <status_t>INCOMPLETE if second_look_begin(server, connection) else OVERLOADED
+    if connection.look_status != OK or access_revision(server) != exchange.rights_revision:
+        return NOT_READY
+    connection.failures += 1
+    server.counters.unauthenticated += 1
+    return AUTHENTICATION_FAILED
+
+
 cdef status_t _prove(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Exchange* exchange = connection.exchange
     cdef FailureSlot* slot = _slot_of(server, exchange)
     cdef uint8_t[KEY_BYTES] signature
     cdef Writer writer
     cdef status_t status
-    if slot.count >= TUNE_FAILURES_MAX:
+    if connection.look == LOOK_NONE and slot.count >= TUNE_FAILURES_MAX:
         return OVERLOADED
     if not _is_proof(exchange, request):
-        slot.count += exchange.is_user or members_is_ready(server)
-        # A node that waits for the state of the cluster may not know the user, or its newest password.
-        if not members_is_ready(server):
-            return NOT_READY
-        connection.failures += 1
-        server.counters.unauthenticated += 1
-        return AUTHENTICATION_FAILED
+        return _refuse(server, connection, slot)
     status = _become(server, connection, &exchange.asked)
     if status != OK:
         return status
@@ -257,6 +277,8 @@ cdef status_t authentication_take(ClientServer* server, Connection* connection,
         status = _prove(server, connection, request)
     if status == BAD_FIELD:
         return status
+    if status == INCOMPLETE:
+        return OK               # it will be taken again
     if status != OK or request.flags & AUTHENTICATE_PROVES:
         authentication_release(connection)      # a proof counts once
     if status == NO_MEMORY:

@@ -40,9 +40,10 @@ from raftmeta.server.quotas cimport (quotas_allow_unfinished, quotas_attach, quo
                                      quotas_sweep)
 from raftmeta.server.requests cimport (requests_drop_parked, requests_hello, requests_serve_parked, requests_take,
                                        requests_tell_leader)
+from raftmeta.server.second_look cimport second_look_begin, second_look_end, second_look_verdict
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport (CONNECTION_CLOSING, CONNECTION_FREE, CONNECTION_GREETING, CONNECTION_OPEN,
-                                    TUNE_TURN_BYTES, bytes_begin, bytes_end)
+                                    LOOK_ASKED, LOOK_DONE, LOOK_NONE, TUNE_TURN_BYTES, bytes_begin, bytes_end)
 from raftmeta.server.watches cimport watches_abandon, watches_resume
 from raftmeta.status cimport (AUTHENTICATION_FAILED, BAD_LENGTH, BAD_VERSION, FOREIGN_CLUSTER, INCOMPLETE, OK,
                               OVERLOADED, QUOTA_EXCEEDED, REMOVED, STALE, status_t)
@@ -185,7 +186,7 @@ cdef bint _greet(ClientServer* server, Connection* connection, const uint8_t* bo
     return True
 
 
-# False: the connection is closed, or about to be.
+# False: the connection is closed, or about to be. A request that waits for a second look is taken again.
 cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_t* body,
                       uint32_t length) noexcept nogil:
     cdef ClientRequest request
@@ -198,7 +199,7 @@ cdef bint _take_frame(ClientServer* server, Connection* connection, const uint8_
             request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
         return True
     if status == OK:
-        server.counters.requests += 1
+        server.counters.requests += connection.look == LOOK_NONE
         status = requests_take(server, connection, &request)
     if status != OK:
         server.counters.refused += 1
@@ -223,7 +224,9 @@ cdef status_t _skip_frame(ClientServer* server, Connection* connection, const ui
     id = read_uint(&reader, number_max())
     if reader.status != OK:
         return BAD_LENGTH
-    request_answer(server, connection, id, AUTHENTICATION_FAILED, 0, 0, NULL, 0)
+    request_answer(server, connection, id, second_look_verdict(server, connection, AUTHENTICATION_FAILED), 0, 0, NULL,
+                   0)
+    second_look_end(connection)
     connection.skipped = total
     return OK
 
@@ -240,6 +243,8 @@ cdef status_t _look_at_frame(ClientServer* server, Connection* connection, const
     status = client_frame_decode(bytes, length, CLIENT_BODY_BYTES_MAX, total)
     if status == BAD_LENGTH:
         return status
+    if connection.principal.name_length != 0 and second_look_begin(server, connection):
+        return INCOMPLETE       # the name in its certificate may be a user's by now
     return _skip_frame(server, connection, bytes, length, total[0])
 
 
@@ -267,6 +272,8 @@ cdef size_t _take_frames(ClientServer* server, Connection* connection, const uin
         elif status != OK or not _take_frame(server, connection, bytes + used + CLIENT_HEADER_BYTES,
                                              <uint32_t>(total - CLIENT_HEADER_BYTES)):
             is_over[0] = True
+            break
+        if connection.look == LOOK_ASKED:
             break
         used += total
     return used
@@ -339,6 +346,9 @@ cdef void connection_resume(ClientServer* server, Connection* connection) noexce
     cdef bint is_over = False
     if connection.state == CONNECTION_CLOSING:
         return
+    if connection.look == LOOK_DONE and connection.unbound != UNBOUND_NONE and access_has_proved(server, connection):
+        _leave_unbound(server, connection)
+        second_look_end(connection)     # a user's request is taken as any other
     if connection.received.size != 0 and connection_has_room(server, connection):
         used = _take_frames(server, connection, connection.received.data, connection.received.size, &is_over)
         if is_over:

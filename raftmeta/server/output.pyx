@@ -11,7 +11,8 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memset, strlen
 
 from raftmeta.server.audit cimport audit_refuse
-from raftmeta.server.state cimport CONNECTION_CLOSING, TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN, TUNE_UNDER_WAY_MAX
+from raftmeta.server.state cimport (CONNECTION_CLOSING, LOOK_ASKED, TUNE_OUT_BYTES, TUNE_SHARE_BYTES_MIN,
+                                    TUNE_UNDER_WAY_MAX)
 from raftmeta.status cimport OK
 from raftmeta.wire.client_messages cimport CLIENT_REFUSED, client_message_encode
 
@@ -35,7 +36,7 @@ cdef bint connection_has_room(const ClientServer* server, const Connection* conn
     cdef uint64_t waiting = connection.out.size - connection.out_offset + connection.parked_bytes
     cdef uint64_t share = connection_share(server, TUNE_OUT_BYTES)
     return (connection.under_way < TUNE_UNDER_WAY_MAX and waiting < share and connection.read_bytes < share
-            and connection.paused_ns == 0)
+            and connection.paused_ns == 0 and connection.look != LOOK_ASKED)
 
 
 cdef void connection_count(ClientServer* server, Connection* connection) noexcept nogil:

@@ -33,11 +33,14 @@ from raftmeta.server.output cimport (connection_at, connection_count, connection
 from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.quotas cimport (quotas_command, quotas_note, quotas_request, quotas_settle, quotas_watch)
 from raftmeta.server.quotas_state cimport account_drop
+from raftmeta.server.second_look cimport (second_look_begin, second_look_done, second_look_end,
+                                          second_look_verdict)
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
-from raftmeta.server.state cimport TUNE_TURN_BYTES, ClientPending, ClientWatch, Parts, bytes_end
+from raftmeta.server.state cimport (LOOK_ASKED, LOOK_NONE, PENDING_LOOK, TUNE_TURN_BYTES, ClientPending, ClientWatch,
+                                    Parts, bytes_end)
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
-                              NOT_FOUND, NOT_READY, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
+                              NOT_FOUND, NOT_READY, NO_LEADER, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
                               PERMISSION_DENIED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
                                             READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
@@ -172,7 +175,8 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
     cdef status_t status = command_decode(request.key.data, request.key.length, &server.command)
     audit_command(server)
     asked.is_urgent = status == OK and _is_urgent(&server.command)
-    if not quotas_command(server, connection, request.id, &server.command, request.key.length, asked.is_urgent):
+    if (connection.look == LOOK_NONE and not quotas_command(server, connection, request.id, &server.command,
+                                                            request.key.length, asked.is_urgent)):
         return OK
     if status == OK and not _may_propose(&server.command):
         status = COMMAND_INVALID
@@ -182,7 +186,12 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         status = _check_level(server)
     if status == OK:
         status = access_speak(server, connection, &spoken, &server.scratch)
-    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, NO_SPACE, AUTHENTICATION_FAILED):
+    if status == AUTHENTICATION_FAILED:
+        if connection.principal.name_length != 0 and second_look_begin(server, connection):
+            return OK
+        status = second_look_verdict(server, connection, status)
+    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, NO_LEADER, NO_SPACE, OVERLOADED,
+                  NODE_CLOSED, AUTHENTICATION_FAILED):
         request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:
@@ -391,20 +400,37 @@ TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
 TAKERS[<int>REQUEST_RIGHTS] = listing_take
 
 
+# Who proved nothing is unknown to every state, and a local read is about the state that is here.
+cdef status_t _refuse(ClientServer* server, Connection* connection, const ClientRequest* request,
+                      status_t status) noexcept nogil:
+    cdef bint is_read = _is_read(request.kind) or request.kind == REQUEST_MACHINE_READ
+    if connection.principal.name_length == 0 or (is_read and request.flags & READ_LOCAL):
+        return status
+    if second_look_begin(server, connection):
+        server.counters.denied -= 1     # not yet
+    return second_look_verdict(server, connection, status)
+
+
 cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef Taker taker = TAKERS[request.kind] if request.kind <= REQUEST_KIND_MAX else NULL
     cdef status_t status
     audit_begin(server, connection, request)
-    if not quotas_request(server, connection, request):
+    if connection.look == LOOK_NONE and not quotas_request(server, connection, request):
         return OK
     status = access_of_request(server, connection, request)
-    if status == OK and request.kind != REQUEST_COMMAND:
+    if status != OK:
+        status = _refuse(server, connection, request, status)
+    elif request.kind != REQUEST_COMMAND:
         status = audit_check(server)
+    if connection.look == LOOK_ASKED:
+        return OK
     if status != OK:
         request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
+        second_look_end(connection)
         return OK
     status = taker(server, connection, request) if taker != NULL else _ping(server, connection, request)
     server.has_note = server.has_note and status != OK      # then the refusal of the connection is its answer
+    second_look_end(connection)
     return status
 
 
@@ -440,7 +466,11 @@ cdef status_t _access(ClientServer* server, Connection* connection, const Client
 
 cdef void _tell(ClientServer* server, Connection* connection, const ClientPending* pending,
                 const Ticket* ticket) noexcept nogil:
-    cdef status_t status = _access(server, connection, pending)
+    cdef status_t status
+    if pending.kind == PENDING_LOOK:
+        second_look_done(connection, ticket)
+        return
+    status = _access(server, connection, pending)
     if status != OK:
         request_answer(server, connection, pending.id, status, 0, 0, NULL, 0)
     elif _is_read(pending.kind) and ticket.status == OK:

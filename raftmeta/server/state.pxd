@@ -16,6 +16,7 @@ from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
 from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
 from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.server.quotas_state cimport Account, ClientQuotas, Holding
+from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
 cdef enum:
@@ -69,6 +70,9 @@ cdef enum ClientSettles:
     SETTLES_SESSION_OPEN = 3
     SETTLES_SESSION_CLOSE = 4
 
+cdef enum:
+    PENDING_LOOK = 0            # no request: the round of a second look
+
 # A request whose ticket is under way; what it needs to answer follows the struct. Some need several, one after another.
 cdef struct ClientPending:
     uint64_t id
@@ -84,7 +88,7 @@ cdef struct ClientPending:
                                 # machine
     uint32_t delimiter_length   # of a read in groups, and behind so many bytes of a key it is sought
     uint32_t skip
-    uint8_t kind                # ClientRequestKind
+    uint8_t kind                # ClientRequestKind, or PENDING_LOOK
     uint8_t flags               # of a read
     uint8_t settles             # ClientSettles; 0: nothing
     uint64_t settled            # id of the lease or session; 0: the answer has it
@@ -119,9 +123,16 @@ cdef struct Principal:
 cdef struct Exchange:
     Principal asked
     UserSecret secret           # of that user, or made up where there is none
+    uint64_t rights_revision    # of the rights that were looked at for it
     bint is_user
     Vec[uint8_t] nonce
     Vec[uint8_t] said           # all that both sides said so far, which proof and signature are about
+
+# Before a request is refused for users or rights (server/second_look).
+cdef enum SecondLook:
+    LOOK_NONE = 0
+    LOOK_ASKED = 1              # a round is under way for the next request, which waits
+    LOOK_DONE = 2               # the next request is taken again, and what is refused now is refused
 
 cdef struct Connection:
     Stream stream
@@ -155,6 +166,8 @@ cdef struct Connection:
     Exchange* exchange          # an authentication under way; NULL: none
     uint8_t is_near             # a Unix socket or loopback: nobody between can listen, even without TLS
     uint32_t failures           # authentications that failed
+    uint8_t look                # SecondLook
+    status_t look_status        # of the round, once it is LOOK_DONE
     uint8_t is_local            # by the Unix socket
     AuditAddress audit_address  # of the other end; with an audit trail only
     bint has_file               # a sealed file is open for it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,14 +92,18 @@ def test_a_native_object_is_the_one_that_python_defines(model: str, data: st.Dat
 @settings(max_examples=600, deadline=None)
 @given(data=st.data())
 def test_the_order_of_what_is_read_is_that_of_the_appends(data: st.DataObject) -> None:
-    """Every value is appended once, so the longest read tells an order: the verdict stays that of the definition."""
+    """Every value is appended once, so the longest read tells an order: the verdict stays that of the definition.
+
+    Appends that tell how long the list became leave gaps, which appends of unknown outcome may fill.
+    """
+    told = data.draw(st.sampled_from([st.none(), st.one_of(st.none(), st.integers(1, 5))]))
     values = data.draw(st.permutations(range(5)))
     read = st.integers(0, 5).map(lambda count: list(values[:count]))
     call = st.one_of(st.none(), st.one_of(read, read, read, st.lists(st.integers(0, 4), max_size=5)))
     drawn, left = [], data.draw(st.permutations(range(5)))
     for process, result, kind in data.draw(st.lists(st.tuples(st.integers(0, 3), call, FATES), max_size=10)):
         if result is None and left:
-            drawn.append((process, ("append", left.pop(), None), kind))
+            drawn.append((process, ("append", left.pop(), data.draw(told)), kind))
         else:
             drawn.append((process, ("read", None, result or []), kind))
     history = history_of(drawn)
@@ -113,6 +118,29 @@ def test_appends_of_unknown_outcome_cost_no_orders() -> None:
         events.append(Event(len(events), 50, "invoke", "read", "k"))
         events.append(Event(len(events), 50, "ok", result=shown[::-1]))
     assert check(History.of(events), model="append-list", limits=Limits(steps=100_000)).verdict == "ok"
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(12, "ok"), (25, "violation")])
+def test_appends_of_unknown_outcome_fill_gaps_in_any_order(lost: int, verdict: str) -> None:
+    """A store stands still, 24 appends end without an answer, and nobody reads the list before its key rotates.
+
+    Later appends tell lengths that `lost` of the 24 explain. All subsets and orders of the 24 would be too many.
+    """
+    events: list[Event] = []
+
+    def call(process: int, operation: str, arguments: Any, result: Any) -> list[Event]:
+        return [Event(0, process, "invoke", operation, "k", arguments), Event(0, process, "ok", result=result)]
+
+    for number in range(30):
+        events += call(0, "append", number, number + 1)
+    events += call(1, "read", None, list(range(30)))
+    events += [Event(0, 100 + number, "invoke", "append", "k", 1000 + number) for number in range(24)]
+    for number in range(0, 40, 2):  # two at once, and the one that begins later takes effect first
+        length = 31 + number + lost * (number + 2) // 40
+        one, other = (call(process, "append", 100 + number + process, length + 1 - process) for process in (0, 1))
+        events += [one[0], other[0], one[1], other[1]]
+    history = History.of(replace(event, seq=position) for position, event in enumerate(events))
+    assert check(history, model="append-list", limits=Limits(steps=2_000_000)).verdict == verdict
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,10 @@ def frame(body: bytes) -> bytes:
 class RawClient:
     """A socket to a node, an encoder for what it may say, and the messages that came."""
 
-    def __init__(self, url: str, *, greets: bool = True) -> None:
+    def __init__(self, url: str, *, greets: bool = True, over: socket.socket | None = None) -> None:
+        """over: a connection that is there already, as one with TLS."""
         host, port = url.removeprefix("raft://").split(",")[0].split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = over or socket.create_connection((host, int(port)), timeout=10)
         self.encoder = RequestEncoder(1 << 20)
         self._decoder = MessageDecoder()
         self._messages: list[Any] = []
@@ -57,6 +58,13 @@ class RawClient:
             message = self.next()
             if message[:2] == (ANSWER, self.encoder.id):
                 return message[2:]
+
+    def answer(self) -> Any:
+        """The next answer, whatever it answers: (id, status, body)."""
+        while True:
+            message = self.next()
+            if message[0] == ANSWER:
+                return message[1], message[2], message[5]
 
     def open_session(self, session: int = SESSION) -> None:
         assert self.ask(self.encoder.open_session(session, 60_000, 1000))[0] == 0

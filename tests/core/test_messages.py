@@ -365,6 +365,25 @@ def test_a_read_index_of_one_who_does_not_lead_here_is_ignored() -> None:
     assert cluster[1].status().committed == 0 and not cluster.nodes[1].reads
 
 
+def test_a_lie_about_a_read_index_commits_nothing_that_the_leader_did_not_send() -> None:
+    """SECURITY.md A5: who speaks as the leader may commit what it sent too early, and no more.
+
+    Init: member 1 holds an uncommitted entry from its leader. Act: an answer to no question says a far index, then an
+    answer to a question does. Check: the commit index stays within the log; the read waits for that index, and is not
+    answered by an earlier state.
+    """
+    cluster = in_role("FOLLOWER")
+    cluster.give(message("APPEND", cluster))
+    far = 1 << 62
+    cluster.give(Message("READ_INDEX_RESPONSE", 2, 1, 2, index=far, context=9))
+    assert cluster[1].status().committed <= cluster[1].status().last == 2
+    cluster.act(1, "read_index", 7)
+    (asked,) = sent(cluster, "READ_INDEX")
+    cluster.give(Message("READ_INDEX_RESPONSE", 2, 1, 2, index=far, context=asked.context))
+    assert cluster[1].status().committed <= cluster[1].status().last == 2
+    assert [(read.status, read.index) for read in cluster.nodes[1].reads] == [("OK", far)]
+
+
 def test_a_transfer_of_an_earlier_term_deposes_nobody() -> None:
     """thesis 3.10: a wish that was late on its way was meant for another leader, or for an earlier lead of this one."""
     cluster = led()

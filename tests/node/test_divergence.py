@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import raftmeta
 from raftmeta.errors import StateDiverged
@@ -39,6 +41,26 @@ def test_only_a_majority_is_believed_against_the_own_state(voters: int, said: di
     for member, state_hash in said.items():
         assert divergence.note(member, 20, state_hash) == OK
     assert divergence.judge(20) == expected
+
+
+@given(
+    voters=st.integers(3, 7),
+    lies=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(1, 9)), max_size=60),
+    data=st.data(),
+)
+def test_lies_of_a_minority_stop_nobody(voters: int, lies: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    """SECURITY.md A5: liars say any hash of any point, also of points to come, in any order; the honest say 7."""
+    liars = list(range(voters, voters - (voters - 1) // 2, -1))
+    divergence = DivergenceHandle(1, list(range(1, voters + 1)))
+    for point in range(10, 60, 10):
+        for _ in range(data.draw(st.integers(0, 4))):
+            if lies:
+                number, place, state_hash = lies.pop()
+                divergence.note(liars[number % len(liars)], 10 * place, state_hash)
+        for member in range(1, voters + 1):
+            if member not in liars:
+                assert divergence.note(member, point, 7) == OK
+        assert divergence.judge(point) in (AGREE, DIFFER)
 
 
 def test_learners_are_told_but_do_not_count() -> None:

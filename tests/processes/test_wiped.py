@@ -170,6 +170,48 @@ def test_a_wiped_node_keeps_its_new_self_over_a_restart(cluster: Cluster) -> Non
     assert joined in voters(cluster)
 
 
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def founded_id(folder: Path) -> int:
+    """The incarnation that a leader's membership named, as the identity file says; 0: none (docs/formats.md)."""
+    identity = (folder / "identity").read_bytes()
+    return int.from_bytes(identity[16:24], "little") if identity[9] == 3 else 0
+
+
+def test_files_of_a_former_incarnation_are_not_a_log_that_has_not_begun(cluster: Cluster) -> None:
+    """docs/decisions/log.md "A lost log"; the story of tests/sim/tapes/header_of_a_former_incarnation.json.
+
+    Init: a member lost its log and is another incarnation, which votes. Act: its disk loses that log too, and shows
+    files of the former incarnation. Check: it begins as a third incarnation. Under the second name it would vote again,
+    without what it acknowledged.
+    """
+    node = cluster.followers()[0]
+    cluster.leader().call(put, "key", b"value")
+    first = told(node)["id"]
+    node.kill()
+    aside = node.folder.with_name("aside")
+    shutil.copytree(node.folder, aside)
+    for file in segments(node.folder):
+        file.unlink()
+    start_again(node, timeout_s=30)
+    second = told(node)["id"]
+    wait_until(lambda: second in voters(cluster), timeout_s=20, what=lambda: cluster.logs())
+    wait_until(lambda: founded_id(node.folder) == second, timeout_s=20, what="the identity to say that it was named")
+    node.kill()
+    for file in segments(node.folder):
+        file.unlink()
+    assert segments(aside)
+    for file in segments(aside):
+        shutil.copy(file, node.folder)
+    start_again(node, timeout_s=30)
+    third = told(node)["id"]
+    assert len({first, second, third}) == 3
+    wait_until(lambda: third in voters(cluster), timeout_s=20, what=lambda: cluster.logs())
+    assert node.call(read_all, "key") == [[b"key", b"value", 1]]
+
+
 # --- two incarnations of a name ---------------------------------------------------------------------------------------
 
 

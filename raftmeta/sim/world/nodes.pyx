@@ -122,7 +122,8 @@ cdef bint _readers_left(void* self) noexcept nogil:
 cdef void _count_snapshot(World* world, SimNode* node, uint8_t type, uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
     if type == EVENT_SNAPSHOT_DUE:
         truth_point(world, node, a, b)
-        points_taken(world, node, a)
+        if node.engine.snapshots.point != a:        # else the node itself says that it is a point, and must be right
+            points_taken(world, node, a)
     elif type == EVENT_SNAPSHOT_TAKEN:
         world.counts.snapshots += 1
         if b != 0:                  # else a checkpoint, of which no other node has a copy

@@ -10,7 +10,7 @@ from raftmeta.sim.world.world_state cimport SimNode, World
 cdef void points_note(World* world, const Record* record) noexcept nogil
 # The entry at index is committed; its chain hash stands in the world's truth.
 cdef void points_committed(World* world, index_t index) noexcept nogil
-# The node begins a snapshot of the state after index.
+# The node begins a snapshot of the state after index, between two of its points.
 cdef void points_taken(World* world, SimNode* node, index_t index) noexcept nogil
 # The node applied something.
 cdef void points_check(World* world, SimNode* node) noexcept nogil
