@@ -9,6 +9,9 @@
 #   ./build.sh bench [options]       the whole beside its peers and the machine's limit (docs/performance.md)
 #   ./build.sh bench against FOLDER [options]   the same rows in another tree by turns, with ratios
 #   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
+#   ./build.sh bench doors           the door beside a real ZooKeeper, loaded by ZooKeeper's Java client
+#   ./build.sh doors [names] [--on zookeeper]
+#                                    real clients of ZooKeeper on our door: kazoo, Curator, Kafka, ... (docs/doors.md)
 #   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
 #   ./build.sh fuzz [--seconds N] [--jobs N] [targets]
 #                                    fuzz all that reads foreign bytes; --planted: known bugs, which it must find
@@ -22,6 +25,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 VENV=.venv
 APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev ca-certificates"
 JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
+DOORS_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven clickhouse-server clickhouse-client"
 CLANG_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-dev"
 unset PYTHONPATH PYTHONHOME
 
@@ -88,6 +92,21 @@ require_java() {
     fi
     step "installing Java"
     bash -c "$JAVA_LINE" >&2
+}
+
+# The servers and clients of the acceptance of doors: what is not fetched by Maven or pip.
+require_doors() {
+    local program missing=""
+    for program in java javac mvn clickhouse-server clickhouse-client; do
+        command -v "$program" >/dev/null || missing+=" $program"
+    done
+    if [ -z "$missing" ]; then return; fi
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$DOORS_LINE"
+        exit 2
+    fi
+    step "installing what brings$missing"
+    bash -c "$DOORS_LINE" >&2
 }
 
 # The fuzzers are built by clang, because libFuzzer is a part of it.
@@ -358,6 +377,7 @@ check)
 bench)
     make_all
     require_java
+    case " $* " in *" doors "*) require_doors ;; esac
     if [ "${1:-}" = parts ]; then
         shift
         mkdir -p build/benchmarks
@@ -366,6 +386,11 @@ bench)
     fi
     if [ "${1:-}" = against ]; then exec "$VENV/bin/python" -m benchmarks "$@"; fi
     exec "$VENV/bin/python" -m benchmarks run "$@"
+    ;;
+doors)
+    make_all
+    require_doors
+    exec "$VENV/bin/python" -m tests.doors "$@"
     ;;
 jepsen)
     make_all

@@ -5,6 +5,7 @@ remote      the parent's side of a child: start, call, hear its reports, kill, p
 child       the child's side: answer calls, report, end when the parent ends
 leading     who leads, by what members tell
 cluster     nodes as such processes, with ports and folders of their own
+program     a program of somebody else: started, asked by lines, killed, paused, ended
 load        writers in the test's process, which remember what was acknowledged
 interrupted a process of its own for Ctrl-C
 

@@ -31,6 +31,7 @@ def open_node(
     key_file = settings.pop("encryption_key_file", None)
     pki_folder = settings.pop("pki_folder", None)
     audit = settings.pop("audit", None)
+    zookeeper_listen = settings.pop("zookeeper_listen", None)
     node = raftmeta.Node(
         name,
         peers=peers,
@@ -41,6 +42,7 @@ def open_node(
         encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
         tls=tls_of(Path(pki_folder) / "node" / name) if pki_folder else None,
         audit=raftmeta.Audit(folder=f"{folder}.audit", **audit) if audit is not None else None,
+        **({"zookeeper_listen": zookeeper_listen} if zookeeper_listen else {}),
     )
     return node.start()
 

@@ -55,6 +55,14 @@ def free_ports(count: int) -> list[int]:
     return list(ports)
 
 
+def free_port_block(count: int) -> int:
+    """The first of so many loopback ports in a row that nobody uses just now: for programs that count up from one."""
+    while True:
+        first = free_ports(1)[0]
+        if all(_is_free(port) for port in range(first, first + count)):
+            return first
+
+
 def free_addresses(count: int) -> list[str]:
     """Loopback addresses that nobody uses just now."""
     return [f"127.0.0.1:{port}" for port in free_ports(count)]

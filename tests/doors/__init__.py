@@ -1,0 +1,13 @@
+"""Real clients of ZooKeeper on our door, and on a real ZooKeeper: ./build.sh doors; a small part is in the suite.
+
+software       which programs, and where they are fetched to
+servers        three servers of either kind, killed and started again
+acceptance     unmodified clients: kazoo's suite, Curator, zkCli, Spark, ClickHouse, Kafka
+jute           the protocol's frames as text, with ids, zxids and times masked
+tap            a proxy that keeps that text
+raw            a session that sends exactly what it is told
+conversations  programs over it: they ask for everything
+traces         the text of those programs, which must be the same from every server (testdata/traces.txt)
+kazoo_plugin   servers for kazoo's suite
+programs       Java sources: recipes of Curator, a client of Kafka, load
+"""

@@ -1,0 +1,88 @@
+"""./build.sh doors [NAME ...]: real clients of ZooKeeper on our door, or on a real ZooKeeper, which proves the clients.
+
+python -m tests.doors                       every acceptance but the long one, on three nodes of raftmeta
+python -m tests.doors kazoo kafka           only these
+python -m tests.doors --on zookeeper        on a real ZooKeeper 3.9
+python -m tests.doors kafka_kills --minutes 10
+python -m tests.doors kazoo --kill-every 5  each server in turn is killed while no client is connected to it
+python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
+
+A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from tests.doors.acceptance.trial import Trial
+from tests.doors.servers import KINDS
+from tests.doors.software import Missing
+
+NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "kafka", "kafka_sasl", "kazoo")
+LONG = ("kafka_kills",)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG))}")
+    parser.add_argument("--on", choices=sorted(KINDS), default="door", help="the servers; door by default")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
+    parser.add_argument("--only", default="", metavar="WORDS", help="tests of kazoo's suite, as pytest's -k")
+    parser.add_argument(
+        "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
+    )
+    parser.add_argument("--write", action="store_true", help="zkcli and traces: write what is expected")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
+    options = parser.parse_args()
+    if unknown := set(options.names) - {*NAMES, *LONG}:
+        parser.error(f"no such acceptance: {', '.join(sorted(unknown))}")
+    return options
+
+
+def attempt(trial: Trial, options: argparse.Namespace) -> None:
+    """Run one acceptance; whatever ends it early is a check that failed."""
+    module = importlib.import_module(f"tests.doors.acceptance.{trial.name}")
+    write = {"write": options.write}
+    own = {"kazoo": {"only": options.only, "kill_s": options.kill_every}, "zkcli": write, "traces": write}.get(
+        trial.name, {}
+    )
+    try:
+        module.run(trial, **own)
+    except Missing as error:
+        trial.add("it can be had", 0, str(error))
+    except Exception as error:
+        if trial.holds or not trial.checks:
+            trial.add("it runs to its end", 0, f"{type(error).__name__}: {error}")
+            traceback.print_exc()
+
+
+def main() -> int:
+    options = arguments()
+    began_s = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
+    verdicts, is_good = [], True
+    for name in options.names or NAMES:
+        place = folder / name
+        place.mkdir()
+        trial = Trial(name, options.on, place, minutes=options.minutes)
+        attempt(trial, options)
+        is_good &= trial.holds
+        verdicts.append(f"{name}: {trial.verdict()}")
+    print("\n".join(verdicts))
+    print(f"{time.monotonic() - began_s:.0f} s on {options.on}")
+    if is_good and not options.keep:
+        shutil.rmtree(folder)
+    else:
+        print(f"logs: {folder}")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

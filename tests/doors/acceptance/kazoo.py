@@ -1,0 +1,72 @@
+"""kazoo's own test suite, unmodified; only its servers are started by tests/doors/kazoo_plugin.py."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ElementTree
+
+from tests.doors.acceptance.trial import Trial
+from tests.doors.software import ZOOKEEPER, ZOOKEEPER_VERSION, kazoo_suite
+from tests.processes.program import Program
+from tests.processes.remote import ROOT
+from tests.processes.waiting import free_port_block
+
+RUN_S = 2400.0
+TEST_S = 300
+PORTS = 40
+TESTS_MIN = 480
+# By kind of server: tests that may fail, with the reason.
+EXCEPTIONS: dict[str, dict[str, str]] = {
+    "zookeeper": {},
+    "door": {
+        "test_add_remove_observer": "reconfiguration by clients: members change by `raftmeta members`",
+        "test_no_super_auth": "reconfiguration by clients: members change by `raftmeta members`",
+    },
+}
+# Skipped on a real ZooKeeper, too: they need Kerberos, or the project's own CI.
+SKIPPED_MAX = 3
+
+
+def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
+    """only: tests, as pytest's -k. kill_s: every so many seconds a server that no client uses is killed."""
+    packages = kazoo_suite()
+    report, log = trial.folder / "kazoo.xml", trial.folder / "kazoo.log"
+    settings = trial.folder / "pytest.ini"
+    settings.write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-c", str(settings), "--rootdir", str(trial.folder)]
+    command += ["-p", "no:cacheprovider", "-p", "pytest_timeout", "-p", "tests.doors.kazoo_plugin"]
+    command += [f"--timeout={TEST_S}", f"--junitxml={report}", "-q"]
+    command += ["--pyargs", "kazoo.tests", *(["-k", only] if only else [])]
+    variables = {
+        "PYTHONPATH": f"{packages}:{ROOT}",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "ZOOKEEPER_VERSION": ZOOKEEPER_VERSION,
+        "ZOOKEEPER_CLASSPATH": ZOOKEEPER.class_path(),
+        "ZOOKEEPER_PORT_OFFSET": str(free_port_block(PORTS)),
+        "RAFTMETA_DOORS_ON": trial.kind,
+        "RAFTMETA_DOORS_FOLDER": str(trial.folder),
+    }
+    if kill_s:
+        variables["RAFTMETA_DOORS_KILL_S"] = str(kill_s)
+    with Program(command, log=log, environment=variables, folder=ROOT) as suite:
+        suite.wait(timeout_s=RUN_S)
+    assert report.exists(), suite.log_tail()
+    counts = {"passed": 0, "skipped": 0, "excepted": 0}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
+        failure = next((one for one in case if one.tag in ("failure", "error")), None)
+        if failure is not None and case.get("name") in EXCEPTIONS[trial.kind]:
+            counts["excepted"] += 1
+        elif failure is not None:
+            trial.add(name, float(case.get("time", 0)), (failure.get("message") or "").split("\n")[0][:300])
+        elif case.find("skipped") is not None:
+            counts["skipped"] += 1
+        else:
+            counts["passed"] += 1
+    trial.tell(f"kazoo's suite: {counts}")
+    if not only:
+        with trial.check(f"the whole suite ran: {counts}"):
+            assert sum(counts.values()) + len(trial.checks) >= TESTS_MIN, counts
+            assert counts["skipped"] <= SKIPPED_MAX, counts
+    else:
+        trial.add(f"{counts['passed']} passed", 0, "" if counts["passed"] else "none passed")

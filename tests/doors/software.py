@@ -1,0 +1,174 @@
+"""The real servers and clients of the acceptance: which versions, and where they lie.
+
+Jars come from Maven Central through Maven, Python packages from PyPI through pip, ClickHouse from Debian. Everything is
+fetched once into a folder of the user's cache, named by its version, and nothing into the checkout. A thing that cannot
+be had raises Missing, which says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.processes.program import ProgramFailed, run_program
+
+FETCH_S = 900.0
+COMPILE_S = 120.0
+PROGRAMS = Path(__file__).parent / "programs"
+ZOOKEEPER_VERSION = "3.9.5"
+KAZOO_VERSION = "2.11.0"
+# Its wheel has its own test suite, kazoo.tests. pytest and what raftmeta needs are those of this environment.
+KAZOO_SUITE = (
+    f"kazoo=={KAZOO_VERSION}",
+    "pyOpenSSL<26.2",
+    "pyjks",
+    "gevent>=1.2",
+    "eventlet>=0.17.1",
+    "objgraph",
+    "pure-sasl>=0.5.1",
+)
+
+
+class Missing(Exception):
+    """A program cannot be had on this machine; in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """Artifacts of Maven Central with all that they need at run time. name: of their folder, with the version."""
+
+    name: str
+    artifacts: tuple[str, ...]
+
+    def folder(self) -> Path:
+        """Where the jars are; fetched if they are not there yet."""
+        return _made(self.name, self._fetch)
+
+    def class_path(self) -> str:
+        return f"{self.folder()}/*"
+
+    def _fetch(self, folder: Path) -> None:
+        program = _found("mvn", "Debian's package `maven`")
+        with tempfile.TemporaryDirectory() as scratch:
+            pom = Path(scratch, "pom.xml")
+            pom.write_text(_pom(self.artifacts))
+            command = [program, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+            command += [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+            run_program(command, log=Path(scratch, "maven.log"), timeout_s=FETCH_S)
+
+
+def _pom(artifacts: tuple[str, ...]) -> str:
+    wanted = (artifact.split(":") for artifact in artifacts)
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in wanted
+    )
+    head = "<modelVersion>4.0.0</modelVersion><groupId>raftmeta</groupId><artifactId>doors</artifactId>"
+    namespace = 'xmlns="http://maven.apache.org/POM/4.0.0"'
+    return f"<project {namespace}>{head}<version>1</version><dependencies>{dependencies}</dependencies></project>"
+
+
+# ZooKeeper's pom calls snappy and the metrics optional, but its server does not start without them.
+ZOOKEEPER = Jars(
+    f"zookeeper-{ZOOKEEPER_VERSION}",
+    (
+        f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",
+        "org.xerial.snappy:snappy-java:1.1.10.5",
+        "io.dropwizard.metrics:metrics-core:4.1.12.1",
+        "commons-cli:commons-cli:1.5.0",
+        "org.slf4j:slf4j-simple:2.0.13",
+    ),
+)
+CURATOR = Jars(
+    "curator-5.9.0",
+    (
+        "org.apache.curator:curator-recipes:5.9.0",
+        f"org.apache.zookeeper:zookeeper:{ZOOKEEPER_VERSION}",
+        "org.slf4j:slf4j-simple:2.0.13",
+    ),
+)
+KAFKA = Jars("kafka-3.9.2", ("org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"))
+
+
+def cache() -> Path:
+    """The folder of everything that is fetched, by the rules of XDG."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "raftmeta", "doors")
+
+
+def java() -> str:
+    return _found("java", "Debian's package `openjdk-17-jdk-headless`")
+
+
+def compiled(program: str, jars: Jars) -> str:
+    """The class path of a program of tests/doors/programs with the jars that it uses."""
+    source = PROGRAMS / f"{program}.java"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+
+    def compile_into(folder: Path) -> None:
+        compiler = _found("javac", "Debian's package `openjdk-17-jdk-headless`")
+        command = [compiler, "-nowarn", "-proc:none", "-cp", jars.class_path(), "-d", str(folder), str(source)]
+        with tempfile.TemporaryDirectory() as scratch:
+            run_program(command, log=Path(scratch, "javac.log"), timeout_s=COMPILE_S)
+
+    return f"{_made(f'{program}-{digest}-{jars.name}', compile_into)}:{jars.class_path()}"
+
+
+def kazoo_suite() -> Path:
+    """A folder of packages with kazoo, its test suite, and what the suite needs: to stand first on the path."""
+
+    def fetch(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *KAZOO_SUITE]
+        with tempfile.TemporaryDirectory() as scratch:
+            run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
+
+    return _made(f"kazoo-suite-{KAZOO_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
+
+
+def clickhouse() -> tuple[str, str]:
+    """The server and the client."""
+    why = "Debian's packages `clickhouse-server` and `clickhouse-client`"
+    return _found("clickhouse-server", why), _found("clickhouse-client", why)
+
+
+def spark_jars() -> Path:
+    """Those of the pyspark that constraints.txt names."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Missing("pyspark is not installed: ./build.sh installs it")
+    return Path(spec.origin).parent / "jars"
+
+
+def _found(program: str, package: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise Missing(f"there is no {program}: it comes with {package}, which ./build.sh doors installs")
+    return found
+
+
+def _made(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of that name in the cache, whole: it is made beside its place and renamed into it."""
+    folder = cache() / name
+    if folder.exists():
+        return folder
+    cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache(), prefix="making-") as scratch:
+        making = Path(scratch, name)
+        making.mkdir()
+        try:
+            make(making)
+        except (ProgramFailed, OSError) as error:
+            raise Missing(f"{name} could not be had: {error}") from error
+        try:
+            making.rename(folder)
+        except OSError:
+            assert folder.exists(), folder  # another process made it at the same time
+    return folder

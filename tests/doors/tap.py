@@ -1,0 +1,120 @@
+"""A proxy between clients and one server of ZooKeeper's protocol, which keeps what was said on each connection.
+
+It passes bytes on untouched, whatever they mean. It can cut all connections and refuse new ones for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+from tests.doors.jute import Conversation
+from tests.processes.waiting import free_ports
+
+READ_BYTES = 65_536
+ANSWER_S = 30.0
+
+
+class Tap:
+    """A context: its address leads to `server`. conversations: one for each connection, in order."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        self.conversations: list[Conversation] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tap", daemon=True)
+        self._listener: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._passing: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def open(self) -> None:
+        """Take connections, for the first time or again after cut()."""
+        self._do(self._open())
+
+    def cut(self) -> None:
+        """Close all connections and take no new ones."""
+        self._do(self._cut())
+
+    def _do(self, what: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(ANSWER_S)
+
+    async def _open(self) -> None:
+        host, _, port = self.address.partition(":")
+        self._listener = await asyncio.start_server(self._accept, host, int(port))
+
+    async def _cut(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for writer in self._writers:
+            writer.transport.abort()
+        if self._passing:
+            await asyncio.wait(self._passing)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
+        try:
+            await self._pass_on(reader, writer)
+        finally:
+            self._passing.discard(task)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversation = Conversation()
+        self.conversations.append(conversation)
+        host, _, port = self.server.partition(":")
+        try:
+            server_reader, server_writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.close()
+            return
+        self._writers |= {writer, server_writer}
+        try:
+            await asyncio.gather(
+                self._one_way(reader, server_writer, conversation, is_request=True),
+                self._one_way(server_reader, writer, conversation, is_request=False),
+            )
+        finally:
+            self._writers -= {writer, server_writer}
+
+    async def _one_way(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        conversation: Conversation,
+        *,
+        is_request: bool,
+    ) -> None:
+        with contextlib.suppress(ConnectionError, OSError):
+            while data := await reader.read(READ_BYTES):
+                conversation.feed(data, is_request=is_request)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    def trace(self) -> list[list[str]]:
+        """The lines of each conversation that was more than an attempt."""
+        met = [conversation for conversation in self.conversations if len(conversation.lines) > 1]
+        return [[*conversation.lines, *conversation.unanswered] for conversation in met]
+
+    def order_faults(self) -> list[str]:
+        return [fault for conversation in self.conversations for fault in conversation.order_faults]
