@@ -152,6 +152,27 @@ class Liar:
         """A key of the principals has another value than what they were allowed to write."""
     def forget_grants(self) -> None:
         """Take all grants out of the model, as if the admin had made none."""
+    def count_child(self) -> None:
+        """Every node's root of znodes counts a child more than there is."""
+
+    def orphan(self) -> int:
+        """Every node forgets that one znode with children is one. How many it could be."""
+
+    def orphan_ephemerals(self) -> int:
+        """Every node has its ephemerals under leases that nobody was granted. How many there are."""
+
+    def give_numbers(self) -> None:
+        """As if the next hundred numbers of every parent had been given before."""
+
+    def shift_zxids(self) -> None:
+        """As if every entry that changed znodes had made the revision behind its own."""
+
+    def refuse_answered(self) -> int:
+        """As if a request that was done had come before the one in front of it. How many it could be."""
+
+    def change_versions(self) -> None:
+        """As if every znode had been written once more."""
+
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

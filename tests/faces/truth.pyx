@@ -1,11 +1,16 @@
 """Lies about a living world: what each check of raftmeta/sim/world/truth and its companions says to them, for tests."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.engine.engine cimport engine_stop
 from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.machine.entry cimport ENTRY_ZNODE, ZnodeMeta
+from raftmeta.machine.tree cimport Entry, tree_find
+from raftmeta.machine.znodes cimport ZnodeView, znode_view
+from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.types cimport APPEND_RESPONSE, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message
 from raftmeta.sim.world.calls cimport call_take
 from raftmeta.sim.world.events cimport SIM_FRAME
@@ -15,6 +20,7 @@ from raftmeta.sim.world.watches cimport watches_check_item
 from raftmeta.sim.world.witness cimport witness_counted, witness_saw
 from raftmeta.sim.world.workload cimport workload_done
 from raftmeta.sim.world.world_handle cimport World
+from raftmeta.sim.world.znodes_state cimport SIM_DOOR_WINDOW, SIM_EPHEMERAL, SimDoorCommand, SimZnode
 from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_RIGHTS_KEYS,
                                              SIM_ROLES, SIM_WATCHES, SimCall, SimFrame, SimNode)
 from raftmeta.status cimport INVARIANT_BROKEN, status_t
@@ -308,6 +314,108 @@ cdef class Liar:
         for role in range(SIM_ROLES):
             for place in range((SIM_RIGHTS_KEYS + 1) * (SIM_RIGHTS_KEYS + 1)):
                 self.world.native.rights.roles[role].grants[place] = 0
+
+    cdef list _entries_of(self, SimZnode* znode):
+        """The addresses of the znode's newest version on all nodes that are up."""
+        cdef SimNode* node
+        cdef int number
+        cdef list found = []
+        for number in range(self.world.native.config.nodes):
+            node = &self.world.native.nodes[number]
+            if node.is_up and node.engine != NULL and node.engine.machine != NULL:
+                found.append(<uint64_t>tree_find(node.engine.machine.tree, znode.key, <uint16_t>znode.length))
+        return [address for address in found if address]
+
+    cdef _look_again(self):
+        """The next look at a node is a whole one."""
+        self.world.native.znodes.checked = 0
+        self.world.native.znodes.changed = max(self.world.native.znodes.changed, <uint64_t>1)
+
+    def count_child(self) -> None:
+        """Every node's root counts a child more than there is."""
+        cdef SimZnode* znode = &self.world.native.znodes.nodes.data[0]
+        cdef ZnodeView view
+        for address in self._entries_of(znode):
+            if znode_view(<const Entry*><uint64_t>address, &view):
+                (<ZnodeMeta*>view.meta).children += 1
+        self._look_again()
+
+    def orphan(self) -> int:
+        """Every node forgets that one znode with children is one. How many it could be."""
+        cdef size_t i
+        cdef int found = 0
+        for i in range(self.world.native.znodes.nodes.size):
+            if self.world.native.znodes.nodes.data[i].children == 0 or found:
+                continue
+            for address in self._entries_of(&self.world.native.znodes.nodes.data[i]):
+                (<Entry*><uint64_t>address).flags &= ~<int>ENTRY_ZNODE
+            found += 1
+        self._look_again()
+        return found
+
+    def orphan_ephemerals(self) -> int:
+        """Every node has its ephemerals under leases that nobody was granted. How many there are."""
+        cdef size_t i
+        cdef int found = 0
+        for i in range(self.world.native.znodes.nodes.size):
+            if self.world.native.znodes.nodes.data[i].kind != SIM_EPHEMERAL:
+                continue
+            for address in self._entries_of(&self.world.native.znodes.nodes.data[i]):
+                (<Entry*><uint64_t>address).lease ^= 2
+            found += 1
+        self._look_again()
+        return found
+
+    def give_numbers(self) -> None:
+        """As if the next hundred numbers of every parent had been given before."""
+        cdef char[16] text
+        cdef SimZnode* znode
+        cdef uint64_t* given
+        cdef uint64_t parent
+        cdef uint32_t number
+        cdef size_t i
+        cdef int length
+        for i in range(self.world.native.znodes.nodes.size):
+            znode = &self.world.native.znodes.nodes.data[i]
+            path = znode.key[:znode.length].partition(b"/")[2]
+            name = b"/" + path + (b"/" if path else b"")
+            for number in range(znode.creates, znode.creates + 100):
+                length = snprintf(text, 16, b"%u", number) if number else 0
+                parent = hash64(znode.czxid, <const char*>name, len(name))
+                given = self.world.native.znodes.numbers.insert(hash64(parent, text, length))
+                if given == NULL:
+                    raise MemoryError
+                given[0] = 1
+
+    def shift_zxids(self) -> None:
+        """As if every entry that changed znodes had made the revision behind its own."""
+        cdef size_t i
+        for i in range(self.world.native.znodes.zxids.size):
+            if self.world.native.znodes.zxids.data[i].revision:
+                self.world.native.znodes.zxids.data[i].revision += 1
+        self._look_again()
+
+    def refuse_answered(self) -> int:
+        """As if a request that was done had come before the one in front of it. How many it could be."""
+        cdef SimDoorCommand* command
+        cdef uint64_t newest = 0
+        cdef int found = 0
+        cdef int i
+        for i in range(SIM_DOOR_WINDOW):
+            command = &self.world.native.doors[0].commands[i]
+            if command.payload.size != 0 and command.is_answered and command.is_judged:
+                newest = max(newest, command.sequence)
+                found += 1
+        self.world.native.znodes.refused_session = self.world.native.doors[0].session
+        self.world.native.znodes.refused_sequence = newest
+        return found
+
+    def change_versions(self) -> None:
+        """As if every znode had been written once more."""
+        cdef size_t i
+        for i in range(self.world.native.znodes.nodes.size):
+            self.world.native.znodes.nodes.data[i].version += 1
+        self._look_again()
 
     def fill_queues(self, number: int) -> None:
         self._node(number).engine.config.outstanding_max = 0

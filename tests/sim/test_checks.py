@@ -506,3 +506,77 @@ def test_a_right_that_was_taken_away_is_seen(guarded: World) -> None:
     Liar(guarded).forget_grants()
     guarded.run(20_000)
     expect(guarded, "I26")
+
+
+@pytest.fixture
+def asked() -> World:
+    """Three nodes without faults, whose doors ask for znodes; all of it has happened."""
+    world = World(7, znodes=1, client_gap_us=1_000)
+    world.run(100_000)
+    assert world.violation is None
+    counts = world.counts
+    assert counts["znodes_lost"] == 0
+    assert counts["znode_checks"] > 1_000
+    assert counts["znode_answers"] > 1_000
+    assert counts["znode_answers"] > counts["znodes_refused"] > 100
+    for name in ("znodes_out_of_order", "znode_writes_refused", "znode_owners_ended", "znode_reads"):
+        assert counts[name] > 0, name
+    return world
+
+
+def look_at_all(world: World) -> None:
+    """Before another answer comes, which would tell of the lie in its own way."""
+    liar = Liar(world)
+    for node in world.nodes():
+        liar.forget_applied(node["number"])
+        liar.look(node["number"])
+
+
+def test_a_counter_of_a_znode_that_counts_nobody_is_seen(asked: World) -> None:
+    """I27: one child more than there is."""
+    Liar(asked).count_child()
+    look_at_all(asked)
+    expect(asked, "I27")
+
+
+def test_a_number_that_is_given_again_is_seen(asked: World) -> None:
+    """I28: two children of one parent."""
+    Liar(asked).give_numbers()
+    asked.run(50_000)
+    expect(asked, "I28")
+
+
+def test_an_ephemeral_without_a_lease_is_seen(asked: World) -> None:
+    """I29: nobody was granted it."""
+    while Liar(asked).orphan_ephemerals() == 0:
+        asked.run(100)
+    look_at_all(asked)
+    expect(asked, "I29")
+
+
+def test_a_revision_of_another_entry_is_seen(asked: World) -> None:
+    """I30: the znodes changed in other revisions than those that were told first."""
+    Liar(asked).shift_zxids()
+    asked.run(5_000)
+    expect(asked, "I30")
+
+
+def test_a_request_before_its_turn_is_seen(asked: World) -> None:
+    """I31: it came too early, and its session keeps a result of it."""
+    assert Liar(asked).refuse_answered() > 0
+    look_at_all(asked)
+    expect(asked, "I31")
+
+
+def test_a_znode_without_one_above_it_is_seen(asked: World) -> None:
+    """I32: what is above it is a key like any other."""
+    assert Liar(asked).orphan() == 1
+    look_at_all(asked)
+    expect(asked, "I32")
+
+
+def test_a_znode_that_zookeeper_would_not_have_is_seen(asked: World) -> None:
+    """I33: it was written once less than the log says."""
+    Liar(asked).change_versions()
+    asked.run(5_000)
+    expect(asked, "I33")

@@ -64,7 +64,7 @@ def totals(histories: list[History]) -> Counter[str]:
 
 @pytest.mark.parametrize("first", SEEDS[::PART_SEEDS])
 def test_no_seed_breaks_an_invariant(first: int) -> None:
-    """I1-I11, I13-I15, I17, I20, I22, I24 hold after each of twenty million events, and every cluster converges."""
+    """I1-I11, I13-I15, I17, I20, I22, I24, I26-I33 hold after each event of twenty million; every cluster converges."""
     histories = part_from(first)
     assert [(history.seed, history.violation) for history in histories if history.violation is not None] == []
     assert sum(history.counts["events"] for history in histories) >= PART_SEEDS * EVENTS
@@ -89,7 +89,8 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
         "elections", "truncations", "memberships", "changes", "acknowledged", "reads", "watch_events", "progress_marks",
         "compactions", "client_commands", "client_sessions_lost", "guarded", "checkpoints", "leases_granted",
         "leases_expired", "lease_renewals", "rests", "windows", "leases_let_go",
-        "user_calls", "user_commands", "user_loads",
+        "user_calls", "user_commands", "user_loads", "znode_answers", "znodes_refused", "znodes_out_of_order",
+        "znode_owners_ended", "znodes_timed_out", "znode_writes_refused", "znode_checks", "znode_reads",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -169,18 +170,41 @@ def test_a_sparse_world_has_few_kinds_of_faults_at_high_rates() -> None:
 
 OPTIONS = {
     "lease_reads": 4, "free_bytes_min": 2, "log_memory_bytes": 4, "snapshot_log_bytes": 4, "host_watchdog_ms": 4,
-    "session_window": 4,
+    "session_window": 4, "rights": 8, "znodes": 8,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_worlds_draw_the_options_of_a_node(kind: str) -> None:
-    """Each in one world of two or four, and windows of clients in half of them."""
+    """Each in one world of two, four or eight, and windows of clients in half of them."""
     profiles = [swarm_profile(seed, kind) for seed in range(1_000)]
     for option, one_of in OPTIONS.items():
         assert 0.8 < sum(profile[option] > 0 for profile in profiles) * one_of / len(profiles) < 1.2, option
     windows = Counter(profile["client_window"] for profile in profiles)
     assert set(windows) == {1, 2, 4, 8} and 400 < windows[1] < 600
+
+
+def test_the_model_of_znodes_takes_every_entry(histories: list[History], totals: Counter[str]) -> None:
+    """A model that lost one would check nothing from then on."""
+    assert totals["znodes_lost"] == 0
+    assert 15 < sum(history.counts["door_sendings"] > 0 for history in histories) < 35
+
+
+@pytest.mark.parametrize("has_rights", [False, True])
+def test_containers_and_ttl_nodes_go_when_their_time_is_over(has_rights: bool) -> None:
+    """In quiet hours a container is empty for a minute, and TTL nodes are due while they have children."""
+    totals: Counter[str] = Counter()
+    for seed in range(4):
+        world = World(
+            seed, znodes=1, rights=has_rights, tick_ms=40, client_gap_us=30_000, lease_ttl_ms=2_000,
+            fault_gap_us=5_000_000, crash_ppm=300_000, transfer_ppm=300_000, rest_us=200_000_000, busy_us=5_000_000,
+        )  # fmt: skip
+        world.run(150_000)
+        world.settle()
+        assert (world.violation, world.counts["znodes_lost"]) == (None, 0)
+        totals.update(world.counts)
+    for work in ("znodes_timed_out", "znodes_renewed", "znodes_containers_ended", "znode_owners_ended"):
+        assert totals[work] > 3, work
 
 
 def test_a_leader_without_room_hands_over() -> None:

@@ -8,12 +8,10 @@
 # itself. It knows principals' commands only. It never changes a node.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.raft.types cimport Record, index_t
+from raftmeta.raft.types cimport index_t
 from raftmeta.sim.world.world_state cimport SimNode, World
 from raftmeta.wire.commands cimport Bytes
 
-# A record is on a disk: should it be committed, it is found again by its chain hash.
-cdef void rights_model_note(World* world, const Record* record) noexcept nogil
 # The entry at the next index is committed.
 cdef void rights_model_take(World* world, index_t index, uint64_t chain) noexcept nogil
 # The node has applied up to an index: if the model stands there, they agree.

@@ -19,8 +19,9 @@ from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.tree cimport Entry, entry_value, tree_find
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport ENTRY_COMMAND, Record
+from raftmeta.sim.world.entries cimport entries_find
 from raftmeta.sim.world.world_state cimport (SIM_RIGHTS_KEYS, SIM_RIGHTS_LEASES, SIM_RIGHTS_SESSIONS, SIM_ROLES,
-                                             SIM_USERS, VIOLATION_NO_MEMORY, VIOLATION_RIGHTS, SimRightsLease,
+                                             SIM_USERS, VIOLATION_RIGHTS, SimRightsLease,
                                              SimRightsModel, SimRightsSession, SimRole, SimUser, violate)
 from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
@@ -96,24 +97,6 @@ cdef uint32_t _key_of(const uint8_t* text, uint32_t length) noexcept nogil:
     if length != 3 or memcmp(text, b"r/", 2) != 0 or not c'a' <= text[2] <= c'a' + SIM_RIGHTS_KEYS:
         return NOTHING
     return text[2] - c'a'
-
-
-# --- what is on disks -------------------------------------------------------------------------------------------------
-cdef void rights_model_note(World* world, const Record* record) noexcept nogil:
-    cdef SimRightsModel* model = &world.rights
-    cdef uint64_t* place
-    if record.type != ENTRY_COMMAND:
-        return
-    place = model.places.insert(record.chain)
-    if place == NULL:
-        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
-        return
-    if place[0] != 0:
-        return
-    place[0] = model.records.size + 1
-    if not (model.records.append(<const uint8_t*>&record.length, sizeof(record.length))
-            and model.records.append(<const uint8_t*>record + sizeof(Record), record.length)):
-        violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -392,17 +375,13 @@ cdef void _take(World* world, SimRightsModel* model) noexcept nogil:
 
 cdef void rights_model_take(World* world, index_t index, uint64_t chain) noexcept nogil:
     cdef SimRightsModel* model = &world.rights
-    cdef uint64_t* place = model.places.find(chain) if model.places.size else NULL
-    cdef const uint8_t* record
-    cdef uint32_t length
+    cdef const Record* record = entries_find(world, chain)
     if index != model.index + 1:
         model.is_lost = True
     model.index = index
-    if place == NULL or model.is_lost:
+    if record == NULL or record.type != ENTRY_COMMAND or model.is_lost:
         return                      # no command: every committed command was on a disk before
-    record = model.records.data + place[0] - 1
-    memcpy(&length, record, sizeof(length))
-    if command_decode(record + sizeof(length), length, &model.command) == OK:
+    if command_decode(<const uint8_t*>record + sizeof(Record), record.length, &model.command) == OK:
         if model.command.speaker == SPEAKER_CLIENT:
             _take(world, model)
 
@@ -467,6 +446,4 @@ cdef void rights_model_check(World* world, SimNode* node) noexcept nogil:
 
 
 cdef void rights_model_release(World* world) noexcept nogil:
-    world.rights.places.release()
-    world.rights.records.release()
     command_release(&world.rights.command)

@@ -23,6 +23,7 @@ cdef enum:
     HANG_STREAM = 0x4a26
     ENCRYPTION_STREAM = 0xc1f3
     RIGHTS_STREAM = 0x2165
+    ZNODES_STREAM = 0x20de
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -107,6 +108,12 @@ cdef bint _has_rights(const SimConfig* config) noexcept nogil:
     return next_random(&random) % 8 == 0
 
 
+# Doors ask for znodes in one world of eight.
+cdef bint _has_znodes(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ ZNODES_STREAM
+    return next_random(&random) % 8 == 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -127,6 +134,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     config.ends_silently = draw >> 29 & 1
     config.encrypts = _encrypts(config)
     config.has_rights = _has_rights(config)
+    config.has_znodes = _has_znodes(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

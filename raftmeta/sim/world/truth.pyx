@@ -27,7 +27,10 @@ from raftmeta.sim.world.leases cimport leases_check
 from raftmeta.sim.world.memberships cimport memberships_check, memberships_committed, memberships_note
 from raftmeta.sim.world.points cimport points_check, points_committed, points_note
 from raftmeta.sim.world.read_proofs cimport proofs_look
-from raftmeta.sim.world.rights_model cimport rights_model_check, rights_model_note, rights_model_take
+from raftmeta.sim.world.entries cimport entries_note
+from raftmeta.sim.world.rights_model cimport rights_model_check, rights_model_take
+from raftmeta.sim.world.znodes_check cimport znodes_check
+from raftmeta.sim.world.znodes_model cimport znodes_take
 from raftmeta.sim.world.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                              VIOLATION_CUT_SILENTLY, VIOLATION_LEADER_INCOMPLETE,
                                              VIOLATION_LOG_MATCHING, VIOLATION_MEMBERSHIP, VIOLATION_NO_MEMORY,
@@ -127,8 +130,8 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
     memberships_note(world, record)
-    if world.config.has_rights:
-        rights_model_note(world, record)
+    if world.config.has_rights or world.config.has_znodes:
+        entries_note(world, record)
     points_note(world, record)
     _forget_damage(durable, record.index, record.index)
     if record.index <= durable.filed:
@@ -330,6 +333,8 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     memberships_committed(world, index)
     if world.config.has_rights:
         rights_model_take(world, index, chain)
+    if world.config.has_znodes:
+        znodes_take(world, index, chain)
     points_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
@@ -422,6 +427,8 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         leases_check(world, node)
         if world.config.has_rights:
             rights_model_check(world, node)
+        if world.config.has_znodes:
+            znodes_check(world, node)
 
 
 # --- membership -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
     I11, I14  commands of a user machine: raftmeta/sim/world/user_copies
     I24  what all of these show together: raftmeta/sim/world/witness
     I26  commands of principals: raftmeta/sim/world/principals, raftmeta/sim/world/rights_model
+    I27-I33  requests for znodes: raftmeta/sim/world/doors, raftmeta/sim/world/znodes_model
 These clients live in the process of their node and use its session; sim/world/clients has those of other processes.
 """
 
@@ -25,6 +26,8 @@ from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport index_t
 from raftmeta.sim.world.calls cimport call_give_back, call_number, call_submit, call_take, calls_release
 from raftmeta.sim.world.clients cimport clients_done, clients_release
+from raftmeta.sim.world.doors cimport doors_done, doors_release
+from raftmeta.sim.world.entries cimport entries_release
 from raftmeta.sim.world.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
 from raftmeta.sim.world.principals cimport principals_done, principals_release
 from raftmeta.sim.world.read_proofs cimport proofs_check
@@ -33,8 +36,11 @@ from raftmeta.sim.world.user_copies cimport copies_answered, copies_call, copies
 from raftmeta.sim.world.watches cimport watches_forget, watches_opened
 from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witness_done, witness_read, witness_refused,
                                          witness_release, witness_watches)
-from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_GRANT, CALL_PRINCIPAL,
-                                             CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS, SIM_WATCHES,
+from raftmeta.sim.world.znodes_check cimport znodes_check
+from raftmeta.sim.world.znodes_model cimport znodes_release
+from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_DOOR, CALL_GRANT,
+                                             CALL_PRINCIPAL, CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS,
+                                             SIM_WATCHES,
                                              VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
                                              VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch,
                                              World, violate)
@@ -218,6 +224,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
         clients_done(world, node, call, status, revision, body, length)
     elif call.kind == CALL_PRINCIPAL:
         principals_done(world, node, call, status)
+    elif call.kind == CALL_DOOR:
+        doors_done(world, node, call, status, revision, body, length)
     elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
         if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
             _check_unknown(world, node, call, status)
@@ -240,6 +248,12 @@ cdef void workload_forget_node(World* world, SimNode* node) noexcept nogil:
 # --- the end ----------------------------------------------------------------------------------------------------------
 cdef void workload_final(World* world) noexcept nogil:
     cdef int key
+    cdef uint32_t number
+    if world.config.has_znodes:
+        for number in range(world.config.nodes):
+            world.znodes.checked = 0
+            if world.nodes[number].is_up and world.nodes[number].engine.state == ENGINE_RUNNING:
+                znodes_check(world, &world.nodes[number])
     for key in range(0, SIM_KEYS, 2):
         if <uint64_t>world.truth.add_highest[key] > world.truth.adds_submitted[key]:
             violate(world, VIOLATION_NOT_ONCE, 0, key, world.truth.add_highest[key])
@@ -252,4 +266,7 @@ cdef void workload_release(World* world) noexcept nogil:
     clients_release(world)
     principals_release(world)
     rights_model_release(world)
+    doors_release(world)
+    znodes_release(world)
+    entries_release(world)
     command_release(&world.command)

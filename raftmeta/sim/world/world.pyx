@@ -14,6 +14,7 @@ from raftmeta.security.cipher cimport (FORMAT_KEY_BYTES, key_id_of, key_ring_add
                                        key_ring_use)
 from raftmeta.sim.world.buggify cimport buggify_begin, buggify_enter, buggify_leave
 from raftmeta.sim.world.clients cimport clients_act
+from raftmeta.sim.world.doors cimport doors_act
 from raftmeta.sim.world.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME,
                                         SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM,
                                         SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
@@ -93,8 +94,11 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
     if config.has_rights:
         world.random_rights = next_random(&random)
+    if config.has_znodes:
+        world.random_znodes = next_random(&random)
     command_init(&world.command)
     command_init(&world.rights.command)
+    command_init(&world.znodes.command)
     world.faults_are_on = True
     world.clients_are_on = True
     network_heal(world)
@@ -204,6 +208,8 @@ cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
     cdef uint32_t i
     if world.config.has_rights:
         nodes |= principals_act(world)
+    if world.config.has_znodes:
+        nodes |= doors_act(world)
     for i in range(world.config.nodes):
         if nodes >> i & 1 and world.config.turn_us == 0:    # else they find it in their next turn
             node_run(world, &world.nodes[i])

@@ -46,6 +46,7 @@ class World:
     ruin: 1: disks fail without regard to what the cluster can survive; settle then asks for no progress.
     encryption: 1: files of the nodes are encrypted, all with one key that the seed makes.
     rights: 1: rights are turned on, principals try what they may, and an admin changes that. Not in ruin.
+    znodes: 1: doors ask for znodes on behalf of owners whose leases come and go. Not in ruin.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -82,6 +83,7 @@ class World:
         ruin: int = 0,
         encryption: int = 0,
         rights: int = 0,
+        znodes: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

@@ -42,6 +42,13 @@ INVARIANTS = {
     27: "I14 an outcome was lost while the session lives",
     28: "I25 an entry that was known as committed was cut silently",
     29: "I26 rights were not those of their place in the log",
+    30: "I27 a znode's counters are not what is below it",
+    31: "I28 two children of a znode have one number",
+    32: "I29 an ephemeral does not live as long as its owner's lease",
+    33: "I30 a znode's revisions are not those of its changes",
+    34: "I31 a request was done before the one in front of it",
+    35: "I32 a znode without one above it",
+    36: "I33 a request for znodes did something else than ZooKeeper's rules say",
     101: "no memory",
 }
 
@@ -93,7 +100,7 @@ cdef dict _profile(const SimConfig* config):
             "free_bytes_min": config.free_bytes_min, "host_watchdog_ms": config.host_watchdog_ms,
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
-            "rights": config.has_rights,
+            "rights": config.has_rights, "znodes": config.has_znodes,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -120,7 +127,7 @@ cdef class World:
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
-                  encryption: int = 0, rights: int = 0, **faults):
+                  encryption: int = 0, rights: int = 0, znodes: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -160,6 +167,7 @@ cdef class World:
         config.is_ruin = ruin != 0
         config.encrypts = encryption != 0
         config.has_rights = rights != 0 and not ruin
+        config.has_znodes = znodes != 0 and not ruin
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

@@ -15,6 +15,9 @@
 # leases     leases that clients keep, and when they may end (I17)
 # read_proofs    reads, and the rounds that prove them (I13); memberships   memberships against the log (I10)
 # principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
+# doors      clients that ask for znodes; znodes_model   what ZooKeeper's rules (znodes_rules) make of the log, and must
+#            answer (I28, I30, I31, I33); znodes_check   nodes beside it, znodes beside one another (I27, I29, I32)
+# entries    every record that any disk has, for these models
 # witness    what clients saw, from values and times alone (I24)
 # points     where snapshots are due (I11)
 # truth      what is true for the whole cluster: the committed log, leaders by term (I1-I7, I9, I10)
@@ -33,6 +36,7 @@ from raftmeta.native.containers cimport Map64, Ring, Vec
 from raftmeta.raft.types cimport MEMBERS_MAX, HardState, index_t, member_id_t, member_mask_t, term_t
 from raftmeta.sim.world.disk cimport SimDisk
 from raftmeta.sim.world.events cimport SimEvents
+from raftmeta.sim.world.znodes_state cimport SIM_DOORS, SimDoor, SimZnodesModel
 from raftmeta.status cimport status_t
 from raftmeta.security.cipher cimport KeyRing
 from raftmeta.storage.identity cimport Identity
@@ -178,6 +182,7 @@ cdef struct SimConfig:
     bint ends_silently          # of processes that end half tell nobody: connections to them look open for longer
     bint has_users              # clients give commands to a user machine, too
     bint has_rights             # rights are turned on, and principals come and go (raftmeta/sim/world/principals)
+    bint has_znodes             # doors ask for znodes (raftmeta/sim/world/doors)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
@@ -217,6 +222,7 @@ cdef enum SimCallKind:
     CALL_USER_DUMP = 8          # a part of its dump
     CALL_CLIENT = 6             # a sending of a SimClient: key is its number, session and number name the command
     CALL_PRINCIPAL = 9          # the same of a SimPrincipal
+    CALL_DOOR = 10              # ... and of a SimDoor
 
 cdef struct SimCall:
     SimCall* next_free
@@ -455,8 +461,6 @@ cdef struct SimRightsModel:
     SimRightsKey[SIM_RIGHTS_KEYS] keys
     SimRightsSession[SIM_RIGHTS_SESSIONS] sessions
     SimRightsLease[SIM_RIGHTS_LEASES] leases
-    Map64[uint64_t] places      # chain hash of an entry -> where its record stands, from 1
-    Vec[uint8_t] records        # of all commands that any disk has
     Command command             # scratch
 
 # A client with a name and a password, which has one command under way.
@@ -470,6 +474,11 @@ cdef struct SimPrincipal:
     bint opens                  # its command opens the session
     uint32_t step               # of the admin: so much is set up
     Vec[uint8_t] payload
+
+# Every record that any disk has (raftmeta/sim/world/entries).
+cdef struct SimEntries:
+    Map64[uint64_t] places      # chain hash -> where the record stands, from 1
+    Vec[uint8_t] bytes
 
 # The committed log as the whole cluster agrees on it.
 cdef struct SimTruth:
@@ -538,6 +547,13 @@ cdef enum SimViolation:
     VIOLATION_OUTCOME_LOST = 27         # I14: nobody knows how a command ended, though its session lives
     VIOLATION_RIGHTS = 29               # I26: a = key or user, b = what the node has or believes
     VIOLATION_CUT_SILENTLY = 28         # I25: a node committed another entry than the one it knew as committed
+    VIOLATION_ZNODE_COUNTERS = 30       # I27: a = what it has, b = what is there
+    VIOLATION_ZNODE_SEQUENCE = 31       # I28
+    VIOLATION_ZNODE_EPHEMERAL = 32      # I29: a = the lease
+    VIOLATION_ZNODE_ZXID = 33           # I30
+    VIOLATION_ZNODE_ORDER = 34          # I31: a, b = sequences
+    VIOLATION_ZNODE_ORPHAN = 35         # I32: a = its czxid
+    VIOLATION_ZNODE_MODEL = 36          # I33
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -577,6 +593,19 @@ cdef struct SimCounts:
     uint64_t principals_unknown     # sendings that were not believed
     uint64_t rights_changes     # committed
     uint64_t rights_checks      # of a node's keys and rights against the model
+    uint64_t door_sendings      # commands of doors and their repetitions
+    uint64_t door_out_of_order  # of these: answered that they came too early
+    uint64_t znode_answers      # held against the model
+    uint64_t znodes_refused     # requests that ZooKeeper's rules refuse
+    uint64_t znodes_out_of_order    # entries with requests that came too early
+    uint64_t znode_writes_refused   # native writes of znodes
+    uint64_t znode_owners_ended     # leases of owners, by time or revoked
+    uint64_t znodes_timed_out   # TTL nodes and containers that went
+    uint64_t znodes_containers_ended    # of these: containers
+    uint64_t znodes_renewed     # TTL nodes that stayed, as they had children
+    uint64_t znode_checks       # of a node's whole tree against the model
+    uint64_t znode_reads        # of a stat and of children
+    uint64_t znodes_lost        # entries that the model did not take: nothing is checked any more
     uint64_t reads
     uint64_t reads_refused
     uint64_t watch_events
@@ -630,6 +659,7 @@ cdef struct World:
     uint64_t random_background
     uint64_t random_users
     uint64_t random_rights
+    uint64_t random_znodes
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
     SimTruth truth
@@ -657,6 +687,9 @@ cdef struct World:
     SimClient[SIM_CLIENTS] clients
     SimPrincipal[SIM_USERS] principals
     SimRightsModel rights
+    SimDoor[SIM_DOORS] doors
+    SimZnodesModel znodes
+    SimEntries entries
     SimCall* free_calls
     Vec[void*] call_blocks
     Vec[uint8_t] scratch
