@@ -29,6 +29,8 @@ cdef enum:
     NO_QUORUM = 18              # membership: the voters that answer would be no majority of the new electorate
     NAME_UNKNOWN = 19           # rights: there is no such user or role
     RIGHTS_LIMIT = 20           # rights: as many users, roles or grants as there may be
+    ZNODE_WRITE = 21            # the key is a znode: only requests for znodes change it
+    ZNODE_REFUSED = 22          # an operation of a request for znodes; the detail has its position and ZooKeeper's code
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32
@@ -40,6 +42,7 @@ cdef enum:
     PERMISSION_DENIED = 38      # the principal has no right to it
     AUTHENTICATION_FAILED = 39  # no principal, an unknown one, or one whose credentials have changed since
     QUOTA_EXCEEDED = 40         # the principal uses as much of this node as it may
+    OUT_OF_ORDER = 41           # the command that must come before it was not applied yet
 
     # 48..63: fate not known
     OUTCOME_UNKNOWN = 48

@@ -1,5 +1,5 @@
 # One version of one key, the smallest part of the state: readers walk from it to the versions before it.
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.atomics cimport load_acquire
 
@@ -9,6 +9,31 @@ cdef enum:
 cdef enum:
     ENTRY_TOMBSTONE = 1         # a delete, kept while history can show it
     ENTRY_COUNTER = 2           # value is an 8-byte big-endian signed counter of OP_ADD
+    ENTRY_ZNODE = 4             # value is data, then an extension: a list of rights, and a ZnodeMeta
+
+cdef enum:
+    ZNODE_NULL_DATA = 1         # data is null, not empty
+    ZNODE_FOUNDED = 2           # came with its tree: zxids and times of its founding are told as 0
+
+# FORMAT_: the end of every znode's value, behind the data and the list of rights. Only the data is a value to readers;
+# the list and this are the record's extension.
+cdef packed struct ZnodeMeta:
+    uint64_t mzxid              # revision that wrote the data
+    uint64_t pzxid              # revision that made or removed a child last; of a new znode its own
+    uint64_t ctime_ms           # wall time of entries; decides nothing
+    uint64_t mtime_ms
+    uint64_t ttl_ms             # of ZNODE_TTL
+    int32_t version             # of the data; these two wrap around
+    int32_t aversion            # of the list of rights
+    uint32_t creates            # children made ever
+    uint32_t children           # children now
+    uint32_t acl_length         # bytes of the list of rights; 0: everybody may do everything
+    uint8_t kind                # ZnodeKind
+    uint8_t flags               # ZNODE_*
+    uint16_t zero
+
+cdef enum:
+    ZNODE_META_BYTES = 64
 
 # One version of one key: one allocation, immutable once published. Key bytes, then value bytes, follow the struct.
 # FORMAT_: the bytes from create_revision to the end of the value are what the entry's hash covers, in this order
@@ -29,6 +54,16 @@ cdef inline const uint8_t* entry_key(const Entry* entry) noexcept nogil:
 
 cdef inline const uint8_t* entry_value(const Entry* entry) noexcept nogil:
     return <const uint8_t*>entry + sizeof(Entry) + entry.key_length
+
+# Of a znode: a window into its value, not aligned.
+cdef inline const ZnodeMeta* entry_meta(const Entry* entry) noexcept nogil:
+    return <const ZnodeMeta*>(entry_value(entry) + entry.value_length - sizeof(ZnodeMeta))
+
+# Bytes of the value that readers see.
+cdef inline uint32_t entry_data_length(const Entry* entry) noexcept nogil:
+    if entry.flags & ENTRY_ZNODE:
+        return entry.value_length - entry_meta(entry).acl_length - <uint32_t>sizeof(ZnodeMeta)
+    return entry.value_length
 
 # The writer cuts chains while readers walk them.
 cdef inline const Entry* entry_previous(const Entry* entry) noexcept nogil:

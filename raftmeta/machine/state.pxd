@@ -19,9 +19,10 @@ from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 3    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 4    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
     LEVEL_OF_RIGHTS = 3
+    LEVEL_OF_ZNODES = 4
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be

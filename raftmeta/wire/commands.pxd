@@ -18,10 +18,11 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
+from raftmeta.wire.windows cimport KEY_BYTES_MAX, Bytes
+from raftmeta.wire.znodes cimport Identity, ZnodeOp
 
 cdef enum:
     COMMAND_BYTES_MAX = 6 * 1024 * 1024     # of one payload: fits a frame, as a record and as a PROPOSE
-    KEY_BYTES_MAX = 480
     CHANGES_MAX = 10_000        # keys changed by one entry
     OPS_MAX = 10_000            # operations and compares of one transaction, nested ones counted
     TXN_DEPTH_MAX = 4
@@ -44,6 +45,8 @@ cdef enum CommandKind:
     COMMAND_USER = 11           # machine name, data; COMMAND_INVALID below feature level 2, as the next
     COMMAND_USER_DUMP = 12      # digest, machine name, data = a part, pointer, offset, total (machine/user_machines)
     COMMAND_RIGHTS = 14         # verb, name, data (machine/rights); COMMAND_INVALID below feature level 3
+    COMMAND_ZNODES = 15         # id = owner, pointer = after, name = root, data = the request (wire/znodes);
+                                # COMMAND_INVALID below feature level 4
 
 # FORMAT_: in the place of a command's kind: a speaker, a principal, a rights' revision, and then the command as bytes.
 cdef enum:
@@ -86,11 +89,6 @@ cdef enum CompareResult:
     COMPARE_NOT_EQUAL = 2
     COMPARE_LESS = 3
     COMPARE_GREATER = 4
-
-# A window in the decoded payload, valid as long as the payload is.
-cdef struct Bytes:
-    const uint8_t* data
-    uint32_t length
 
 cdef struct Op:
     uint8_t kind                # OpKind
@@ -139,22 +137,28 @@ cdef struct Command:
     uint64_t lowest_unanswered  # results below it may be forgotten
     Fence fence
     uint64_t id                 # lease or session id, revision (COMPACT), level (FEATURE_LEVEL), digest (USER_DUMP),
-                                # verb (RIGHTS)
+                                # verb (RIGHTS), owner (ZNODES; lease of the session, 0: none)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
-    Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role
+    Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role; ZNODES: root of
+                                # the tree
     Bytes data
-    uint64_t pointer            # USER_DUMP: index of the last command in the dump
+    uint64_t pointer            # USER_DUMP: index of the last command in the dump; ZNODES: sequence of the same
+                                # session that must have been applied before, 0: none
     uint64_t offset             # ... of this part in it
     uint64_t total              # ... its bytes
     uint8_t speaker             # Speaker
     Bytes principal             # SPEAKER_CLIENT: its name
     uint64_t rights_revision    # ... under which it was authenticated
+    bint is_multi               # ZNODES: the answer is that of a multi
     # Arenas, reused between decodes. Position 0 of txns is the root transaction of COMMAND_KEYS.
     Vec[Txn] txns
     Vec[Compare] compares
     Vec[Op] ops
     Vec[LeaseItem] leases
+    Vec[ZnodeOp] znodes
+    Vec[Identity] identities
+    Vec[uint8_t] znode_keys
 
 # A key record in results, watches and reads.
 cdef struct KeyView:
@@ -165,6 +169,7 @@ cdef struct KeyView:
     uint64_t version
     uint64_t lease
     uint32_t flags
+    Bytes extension             # of a znode: its list of rights and its ZnodeMeta; empty: the key has none
 
 cdef void command_init(Command* command) noexcept nogil
 # As after command_init; the arenas keep their memory.
@@ -193,8 +198,11 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
 # --- results ----------------------------------------------------------------------------------------------------------
 # A result is [status, revision, body]. The body depends on the kind: nil; for COMMAND_KEYS [succeeded, [op result,
 # ...]]
-# where an op result is nil, a key record [key, value, create, mod, version, lease, flags], a number,
+# where an op result is nil, a key record [key, value, create, mod, version, lease, flags], of a
+# znode with its extension behind, a number,
 # [count, [record, ...]] or nested [succeeded, [...]]; a lease id for grants. Refused: [status, revision seen, detail].
+# For COMMAND_ZNODES [result, ...]: of a CREATE [path, stat], of SET_DATA and SET_ACL stat, else nil. ZNODE_REFUSED has
+# the detail [position, ZnodeCode].
 # The writers below append msgpack. The machine builds results with them, and session tables keep the bytes.
 cdef status_t result_begin(Vec[uint8_t]* out, status_t status, uint64_t revision) noexcept nogil
 cdef status_t result_nil(Vec[uint8_t]* out) noexcept nogil
