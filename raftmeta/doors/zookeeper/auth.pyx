@@ -405,7 +405,8 @@ cdef bint _proof(const Response* response, const Bytes* password, const char* ve
     _hashed(scratch, two)
     if not (scratch.append(one, HEX_BYTES) and scratch.push(c":") and add_text(scratch, &response.nonce)
             and scratch.push(c":") and add_text(scratch, &response.nc) and scratch.push(c":")
-            and add_text(scratch, &response.cnonce) and add_word(scratch, b":auth:") and scratch.append(two, HEX_BYTES)):
+            and add_text(scratch, &response.cnonce) and add_word(scratch, b":auth:")
+            and scratch.append(two, HEX_BYTES)):
         return False
     _hashed(scratch, digits)
     return True
@@ -426,7 +427,8 @@ cdef bint _is_sound(const ZkSasl* sasl, const Response* response) noexcept nogil
     return (response.username.length != 0 and text_is_plain(response.username.data, response.username.length)
             and text_is(&response.realm, REALM) and response.cnonce.length != 0 and text_is(&response.nc, b"00000001")
             and (response.qop.data == NULL or text_is(&response.qop, b"auth"))
-            and response.nonce.length == <uint32_t>NONCE_BYTES and memcmp(response.nonce.data, sasl.nonce, NONCE_BYTES) == 0
+            and response.nonce.length == <uint32_t>NONCE_BYTES
+            and memcmp(response.nonce.data, sasl.nonce, NONCE_BYTES) == 0
             and response.uri.length > 10 and memcmp(response.uri.data, b"zookeeper/", 10) == 0
             and response.proof.length == <uint32_t>HEX_BYTES
             and (response.authzid.length == 0 or text_equals(&response.authzid, &response.username)))

@@ -3,14 +3,13 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.doors.zookeeper.protocol cimport (ZK_AUTH, ZK_BAD_ARGUMENTS, ZK_ERROR, ZK_FIELD_ACL, ZK_FIELD_CHILD_WATCHES,
-                                                ZK_FIELD_DATA, ZK_FIELD_DATA_WATCHES, ZK_FIELD_END,
-                                                ZK_FIELD_EXIST_WATCHES, ZK_FIELD_FLAGS, ZK_FIELD_MODE,
-                                                ZK_FIELD_OPERATIONS, ZK_FIELD_PATH, ZK_FIELD_PERSISTENT_WATCHES,
-                                                ZK_FIELD_RECURSIVE_WATCHES, ZK_FIELD_SCHEME, ZK_FIELD_TEXT,
-                                                ZK_FIELD_TTL, ZK_FIELD_VERSION, ZK_FIELD_WATCH, ZK_FIELD_ZXID,
-                                                ZK_FIELDS_MAX, ZK_IN_MULTI, ZK_IN_MULTI_READ, ZK_IS_WRITE,
-                                                ZK_MARSHALLING_ERROR, ZK_UNIMPLEMENTED, ZK_XID_EVENT, ZkRow, zk_row)
+from raftmeta.doors.zookeeper.protocol cimport (ZK_BAD_ARGUMENTS, ZK_ERROR, ZK_FIELDS_MAX, ZK_FIELD_ACL, ZK_FIELD_DATA,
+                                                ZK_FIELD_DATA_WATCHES, ZK_FIELD_END, ZK_FIELD_FLAGS, ZK_FIELD_MODE,
+                                                ZK_FIELD_OPERATIONS, ZK_FIELD_PATH, ZK_FIELD_RECURSIVE_WATCHES,
+                                                ZK_FIELD_SCHEME, ZK_FIELD_TEXT, ZK_FIELD_TTL, ZK_FIELD_VERSION,
+                                                ZK_FIELD_WATCH, ZK_FIELD_ZXID, ZK_IN_MULTI, ZK_IN_MULTI_READ,
+                                                ZK_IS_WRITE, ZK_MARSHALLING_ERROR, ZK_UNIMPLEMENTED, ZK_XID_EVENT,
+                                                zk_row)
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport BAD_LENGTH, INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport Bytes
@@ -100,10 +99,10 @@ cdef inline void _close_window(ZkStrings* strings, const Jute* jute) noexcept no
 
 
 cdef void _read_strings(Jute* jute, ZkStrings* into) noexcept nogil:
-    cdef uint32_t i
+    cdef uint32_t _place
     into.count = _read_count(jute, STRING_BYTES_MIN)
     into.bytes.data = jute.at
-    for i in range(into.count):
+    for _place in range(into.count):
         _read_string(jute)
     _close_window(into, jute)
 
@@ -116,10 +115,10 @@ cdef inline void _read_acl(Jute* jute, ZkAcl* into) noexcept nogil:
 
 cdef void _read_acls(Jute* jute, ZkStrings* into) noexcept nogil:
     cdef ZkAcl entry
-    cdef uint32_t i
+    cdef uint32_t _place
     into.count = _read_count(jute, ACL_BYTES_MIN)
     into.bytes.data = jute.at
-    for i in range(into.count):
+    for _place in range(into.count):
         _read_acl(jute, &entry)
     _close_window(into, jute)
 

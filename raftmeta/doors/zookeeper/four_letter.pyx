@@ -25,8 +25,8 @@ cdef enum:
 cdef const char* VERSION = b"3.9.5-raftmeta, built on 2026-11-24 00:00 UTC"
 cdef const char* NOT_SERVING = b"This ZooKeeper instance is not currently serving requests\n"
 # In the order of FourLetterWord, then those that are never allowed.
-cdef const char* WORDS = (b"ruok" b"srvr" b"stat" b"mntr" b"conf" b"cons" b"envi" b"isro" b"wchs" b"wchc" b"wchp" b"dump"
-                          b"dirs" b"crst" b"srst" b"gtmk" b"stmk" b"hash" b"icfg" b"lead" b"orst" b"obsr" b"sysp")
+cdef const char* WORDS = (b"ruok" b"srvr" b"stat" b"mntr" b"conf" b"cons" b"envi" b"isro" b"wchs" b"wchc" b"wchp"
+                          b"dump" b"dirs" b"crst" b"srst" b"gtmk" b"stmk" b"hash" b"icfg" b"lead" b"orst" b"obsr" b"sysp")
 
 
 # --- which word -------------------------------------------------------------------------------------------------------
@@ -245,7 +245,8 @@ cdef bint _mntr(Vec[uint8_t]* out, const ZkServerView* view) noexcept nogil:
 
 cdef bint _conf(Vec[uint8_t]* out, const ZkServerView* view) noexcept nogil:
     return (_line(out, b"clientPort=", view.port) and _text_line(out, b"dataDir=", &view.folder)
-            and _line(out, b"dataDirSize=", <int64_t>view.folder_bytes) and _text_line(out, b"dataLogDir=", &view.folder)
+            and _line(out, b"dataDirSize=", <int64_t>view.folder_bytes)
+            and _text_line(out, b"dataLogDir=", &view.folder)
             and _line(out, b"dataLogSize=", <int64_t>view.log_bytes) and _line(out, b"tickTime=", view.tick_ms)
             and _line(out, b"maxClientCnxns=", view.connections_max)
             and _line(out, b"minSessionTimeout=", view.timeout_least_ms)

@@ -1,7 +1,7 @@
 """Requests of ZooKeeper to commands, results and entries to answers: bodies of translate.pxd.
 
-Source: apache/zookeeper 3.9.5 PrepRequestProcessor.pRequest2Txn (checks of a request), AuthUtil.fixupACL, EphemeralType,
-DataTree.processTxn (results of a multi that failed), FinalRequestProcessor (answers), QuorumMaj.toString.
+Source: apache/zookeeper 3.9.5 PrepRequestProcessor.pRequest2Txn (checks of a request), AuthUtil.fixupACL,
+EphemeralType, DataTree.processTxn (results of a multi that failed), FinalRequestProcessor (answers), QuorumMaj.toString.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
@@ -13,14 +13,14 @@ from raftmeta.doors.zookeeper.codec cimport (ZkAcl, ZkRequest, ZkStrings, zk_acl
                                              zk_result_head, zk_results_end, zk_vector_begin, zk_vector_end,
                                              zk_write_bytes, zk_write_int, zk_write_null, zk_write_stat)
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADMIN, ZK_ALL, ZK_ANSWER_NOTHING, ZK_ANSWER_PATH,
-                                                ZK_ANSWER_PATH_STAT, ZK_ANSWER_STAT, ZK_BAD_ARGUMENTS, ZK_CHECK,
-                                                ZK_CONTAINER, ZK_CREATE, ZK_CREATE2, ZK_CREATE_CONTAINER, ZK_CREATE_TTL,
-                                                ZK_DELETE, ZK_EPHEMERAL, ZK_EPHEMERAL_SEQUENTIAL, ZK_EXISTS, ZK_GET_ACL,
-                                                ZK_GET_DATA, ZK_INVALID_ACL, ZK_IS_WRITE, ZK_MULTI, ZK_NO_AUTH,
-                                                ZK_NO_NODE, ZK_OK, ZK_PERSISTENT, ZK_PERSISTENT_SEQUENTIAL,
-                                                ZK_PERSISTENT_SEQUENTIAL_TTL, ZK_PERSISTENT_TTL, ZK_READ, ZK_RECONFIG,
-                                                ZK_RECONFIG_DISABLED, ZK_RUNTIME_INCONSISTENCY, ZK_SESSION_EXPIRED,
-                                                ZK_SET_ACL, ZK_SET_DATA, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED)
+                                                ZK_ANSWER_PATH_STAT, ZK_BAD_ARGUMENTS, ZK_CHECK, ZK_CONTAINER,
+                                                ZK_CREATE2, ZK_CREATE_CONTAINER, ZK_CREATE_TTL, ZK_DELETE, ZK_EPHEMERAL,
+                                                ZK_EPHEMERAL_SEQUENTIAL, ZK_EXISTS, ZK_GET_ACL, ZK_GET_DATA,
+                                                ZK_INVALID_ACL, ZK_MULTI, ZK_NO_AUTH, ZK_NO_NODE, ZK_OK, ZK_PERSISTENT,
+                                                ZK_PERSISTENT_SEQUENTIAL, ZK_PERSISTENT_SEQUENTIAL_TTL,
+                                                ZK_PERSISTENT_TTL, ZK_READ, ZK_RECONFIG, ZK_RECONFIG_DISABLED,
+                                                ZK_RUNTIME_INCONSISTENCY, ZK_SESSION_EXPIRED, ZK_SET_ACL, ZK_SET_DATA,
+                                                ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED)
 from raftmeta.doors.zookeeper.texts cimport add_digits, add_number, add_text, add_word, text_equals, text_is, text_of
 from raftmeta.machine.entry cimport ZNODE_NULL_DATA, Entry
 from raftmeta.machine.znodes cimport ZnodeView, znode_allows, znode_founded, znode_stat, znode_view
@@ -28,8 +28,8 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport (BAD_FIELD, COMMAND_INVALID, KEY_INVALID, LEASE_EXPIRED, NO_MEMORY, OK, PERMISSION_DENIED,
                               TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_REFUSED, status_t)
 from raftmeta.wire.commands cimport COMMAND_ZNODES, Bytes, Command, command_clear
-from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_array_max, read_bin, read_done, read_fail,
-                                    read_int, read_nil, read_uint, reader_over)
+from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_bin, read_done, read_fail, read_int, read_nil,
+                                    read_uint, reader_over)
 from raftmeta.wire.windows cimport KEY_BYTES_MAX
 from raftmeta.wire.znodes cimport (ZNODE_ACL_BYTES_MAX, ZNODE_CHECK, ZNODE_CONTAINER, ZNODE_CREATE, ZNODE_DELETE,
                                    ZNODE_EPHEMERAL, ZNODE_PERSISTENT, ZNODE_SET_ACL, ZNODE_SET_DATA, ZNODE_TTL,
