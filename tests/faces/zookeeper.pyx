@@ -166,11 +166,11 @@ def id_is_valid(bytes scheme, bytes id):
 
 
 cdef class Speaker:
-    def __cinit__(self, *, bytes super_digest=b"", dict users={}):
+    def __cinit__(self, *, bytes super_digest=b"", dict users=None):
         auth.speaker_init(&self.speaker)
         memset(&self.sasl, 0, sizeof(self.sasl))
-        self._kept = (super_digest, list(users.items()))
-        self.users = <auth.ZkSaslUser*>calloc(len(users) + 1, sizeof(auth.ZkSaslUser))
+        self._kept = (super_digest, list((users or {}).items()))
+        self.users = <auth.ZkSaslUser*>calloc(len(self._kept[1]) + 1, sizeof(auth.ZkSaslUser))
         if self.users == NULL:
             raise MemoryError
         for i, (name, password) in enumerate(self._kept[1]):
@@ -178,7 +178,7 @@ cdef class Speaker:
             self.users[i].password = _window(password)
         self.settings.super_digest = _window(super_digest)
         self.settings.users = self.users
-        self.settings.user_count = <uint32_t>len(users)
+        self.settings.user_count = <uint32_t>len(self._kept[1])
 
     def __dealloc__(self):
         auth.speaker_release(&self.speaker)

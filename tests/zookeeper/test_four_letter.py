@@ -225,6 +225,8 @@ def test_dump_lists_sessions_and_their_ephemerals() -> None:
     text = answer(b"dump")
     assert "Session Sets (1)/(1):\n1 expire at Mon Nov 24 16:00:02 UTC 2025:\n\t0x100ab\n" in text
     assert "Sessions with Ephemerals (2):\n0x100ab:\n\t/a\n\t/b\n0x100ac:\n\t/c\n" in text
+    assert "Connections Sets (2)/(2):\n1 expire at Mon Nov 24 16:00:04 UTC 2025:\n" in text
+    assert text.endswith("\tip: /[::1]:7 sessionId: 0x0\n")
 
 
 def test_each_request_has_a_name_in_cons() -> None:

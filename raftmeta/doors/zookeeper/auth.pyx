@@ -416,7 +416,7 @@ cdef int32_t _challenge(ZkSasl* sasl, const uint8_t* random, Vec[uint8_t]* out) 
     hexadecimal(random, SASL_NONCE_BYTES, sasl.nonce)
     if not (add_word(out, b'realm="') and add_word(out, REALM) and add_word(out, b'",nonce="')
             and out.append(sasl.nonce, NONCE_BYTES)
-            and add_word(out, b'",qop="auth",charset=utf-8,algorithm=md5-sess')):
+            and add_word(out, b'",charset=utf-8,algorithm=md5-sess')):
         return ZK_SYSTEM_ERROR
     sasl.state = SASL_CHALLENGED
     return ZK_OK

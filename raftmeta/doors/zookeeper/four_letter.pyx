@@ -25,8 +25,9 @@ cdef enum:
 cdef const char* VERSION = b"3.9.5-raftmeta, built on 2026-11-24 00:00 UTC"
 cdef const char* NOT_SERVING = b"This ZooKeeper instance is not currently serving requests\n"
 # In the order of FourLetterWord, then those that are never allowed.
-cdef const char* WORDS = (b"ruok" b"srvr" b"stat" b"mntr" b"conf" b"cons" b"envi" b"isro" b"wchs" b"wchc" b"wchp"
-                          b"dump" b"dirs" b"crst" b"srst" b"gtmk" b"stmk" b"hash" b"icfg" b"lead" b"orst" b"obsr" b"sysp")
+cdef const char* WORDS = (b"ruok" b"srvr" b"stat" b"mntr" b"conf" b"cons" b"envi" b"isro" b"wchs" b"wchc"
+                          b"wchp" b"dump" b"dirs"
+                          b"crst" b"srst" b"gtmk" b"stmk" b"hash" b"icfg" b"lead" b"orst" b"obsr" b"sysp")
 
 
 # --- which word -------------------------------------------------------------------------------------------------------
@@ -301,9 +302,18 @@ cdef bint _dump(Vec[uint8_t]* out, const ZkServerView* view) noexcept nogil:
         if not (add_word(out, b"1 expire at ") and _add_date(out, view.wall_ms + view.sessions[i].expires_ms)
                 and add_word(out, b":\n\t") and add_hex(out, view.sessions[i].session) and out.push(c"\n")):
             return False
-    return (add_word(out, b"ephemeral nodes dump:\nSessions with Ephemerals (") and add_number(out, _owner_count(view))
+    if not (add_word(out, b"ephemeral nodes dump:\nSessions with Ephemerals (") and add_number(out, _owner_count(view))
             and add_word(out, b"):\n") and _grouped(out, view, False, b":\n")
-            and add_word(out, b"Connections dump:\n") and _connections(out, view, True))
+            and add_word(out, b"Connections dump:\nConnections Sets (") and add_number(out, view.connection_count)
+            and add_word(out, b")/(") and add_number(out, view.connection_count) and add_word(out, b"):\n")):
+        return False
+    for i in range(view.connection_count):
+        if not (add_word(out, b"1 expire at ") and _add_date(out, view.wall_ms + view.connections[i].timeout_ms)
+                and add_word(out, b":\n\tip: /") and add_text(out, &view.connections[i].address)
+                and add_word(out, b" sessionId: ") and add_hex(out, view.connections[i].session)
+                and out.push(c"\n")):
+            return False
+    return True
 
 
 cdef bint _answer(FourLetterWord word, const ZkServerView* view, Vec[uint8_t]* out) noexcept nogil:

@@ -1,5 +1,5 @@
 // The requests of ZooKeeper's client protocol as data: one row for each that a client sends. The codec decodes by these
-// rows; docs/zookeeper.md "Requests" and the tests are checked against them.
+// rows; docs/zookeeper-requests.md and the tests are checked against them.
 //
 // As C++ because a table of constants needs no start there, and nobody can write to it.
 // Source: apache/zookeeper 3.9.5: zookeeper.jute, ZooDefs.java, FinalRequestProcessor.java.

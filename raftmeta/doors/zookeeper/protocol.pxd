@@ -1,5 +1,5 @@
 # ZooKeeper's client protocol as data: numbers, and one row for each request (protocol.hpp). The codec decodes by these
-# rows, and docs/zookeeper.md "Requests" is checked against them.
+# rows, and docs/zookeeper-requests.md is checked against them.
 #
 # Source: apache/zookeeper 3.9.5: zookeeper.jute, ZooDefs.java, KeeperException.java, Watcher.java, CreateMode.java,
 # AddWatchMode.java, FinalRequestProcessor.java.

@@ -1,7 +1,7 @@
 """Requests of ZooKeeper to commands, results and entries to answers: bodies of translate.pxd.
 
-Source: apache/zookeeper 3.9.5 PrepRequestProcessor.pRequest2Txn (checks of a request), AuthUtil.fixupACL,
-EphemeralType, DataTree.processTxn (results of a multi that failed), FinalRequestProcessor (answers), QuorumMaj.toString.
+Source: apache/zookeeper 3.9.5: PrepRequestProcessor.pRequest2Txn (checks of a request), AuthUtil.fixupACL,
+EphemeralType, DataTree.processTxn (results of a multi that failed), FinalRequestProcessor (answers), QuorumMaj.toString
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
