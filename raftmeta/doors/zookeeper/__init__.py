@@ -1,0 +1,1 @@
+"""ZooKeeper's client protocol (docs/zookeeper.md, docs/zookeeper-requests.md)."""
