@@ -5,7 +5,7 @@
 # was walked once to its end, so the cursors below need no check by their callers.
 #
 # The order of a connection: one frame that is a ZkConnect, or one word of four letters (four_letter); then requests.
-# Source: apache/zookeeper 3.9.5, zookeeper.jute, BinaryInputArchive.java, MultiOperationRecord.java, MultiResponse.java.
+# Source: apache/zookeeper 3.9.5: zookeeper.jute, BinaryInputArchive.java, MultiOperationRecord.java, MultiResponse.java
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
