@@ -64,6 +64,7 @@ __all__ = ["ZooKeeperCarrier", "ZooKeeperSource"]
 _LOG = logging.getLogger(__name__)
 
 EPHEMERAL, SEQUENTIAL = 1, 2  # ZooDefs CreateMode flags
+CLOSE_S = 2.0  # for a connection over which a session can be ended
 CONNECT_RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 
 
@@ -127,6 +128,7 @@ class ZooKeeperCarrier:
         self.session_id = 0
         self._code = Code.CONNECTIONLOSS  # of a request that cannot be sent now; OK: it can
         self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._connected = asyncio.Event()
         self._under_way: set[Asked] = set()
         self._own: set[asyncio.Future[Any]] = set()  # what the carrier asks by itself
         self._data_armed: dict[str, int] = {}  # by path: the mzxid that was read, 0: there is no znode
@@ -151,6 +153,10 @@ class ZooKeeperCarrier:
             raise AuthFailed("ZooKeeper does not accept the credentials")
 
     async def close(self) -> None:
+        if self.session_id and self._code == Code.CONNECTIONLOSS:
+            # Only a connection can end the session at once; without one its ephemerals stay until it expires.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._connected.wait(), CLOSE_S)
         self._end(Code.SESSIONEXPIRED)
         await self._stop()
 
@@ -195,6 +201,7 @@ class ZooKeeperCarrier:
         elif state == KeeperState.CONNECTING:
             if self._code == Code.OK:
                 self._code = Code.CONNECTIONLOSS
+                self._connected.clear()
                 self._listener.on_session(self, SessionEvent.DISCONNECTED)
         elif state == KeeperState.AUTH_FAILED and self._code not in _OVER:
             self._end(Code.AUTHFAILED)
@@ -208,6 +215,7 @@ class ZooKeeperCarrier:
             return
         self.session_id = session_id or self.session_id
         self._code = Code.OK
+        self._connected.set()
         if not self._opened.done():
             # kazoo tells no listener that the credentials of a first connection are refused; it answers this request.
             # It sends them by itself on every later connection.

@@ -91,6 +91,21 @@ def test_a_session_has_a_number_and_a_state(connect: Connect) -> None:
         store.wait_until_connected(WAIT_S)
 
 
+def test_a_close_without_a_connection_waits_a_moment_for_one(connect: Connect, place: Place, chroot: str) -> None:
+    """M3: ephemerals go at once also when the connection is lost just then, if it comes back."""
+    other = connect()
+    with place.cuttable(chroot) as (url, gate):
+        store = connect(url, session_timeout_s=30)
+        store.handle_request(CreateRequest("/mine", b"", create_mode=EPHEMERAL)).maybe_throw()
+        gate.cut()
+        wait_until(lambda: not store.connection_state.is_connected, timeout_s=WAIT_S, what="the cut to be noticed")
+        closing = threading.Thread(target=store.close)
+        closing.start()
+        gate.restore()
+        closing.join()
+        assert code(other, ExistsRequest("/mine")) == Code.NONODE
+
+
 def test_after_close_no_handler_is_called(connect: Connect) -> None:
     """M3: close() clears the handlers; a change afterwards tells nobody."""
     store, other = connect(), connect()

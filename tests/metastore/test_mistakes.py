@@ -28,6 +28,7 @@ from raftmeta.metastore import (
 from tests.metastore.conftest import Connect
 from tests.metastore.places import WAIT_S, Place, expire
 from tests.metastore.told import Children, States
+from tests.processes.waiting import wait_until
 
 EPHEMERAL = CreateMode.EPHEMERAL
 SEQUENTIAL = CreateMode.PERSISTENT_SEQUENTIAL
@@ -133,6 +134,7 @@ def test_atomix_cleaned_ephemerals_by_the_view_of_other_brokers(connect: Connect
             store.handle_request(CreateRequest(name, b"", create_mode=EPHEMERAL)).maybe_throw()
         gate.cut()
         assert len(other.handle_request(GetChildrenRequest("/members")).children) == 5
+        wait_until(lambda: store.meters.events["Disconnects"].count, timeout_s=WAIT_S, what="the cut to be noticed")
         gate.restore()
         store.wait_until_connected(WAIT_S)
         before = other.handle_request(ExistsRequest("/members")).stat
