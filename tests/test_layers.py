@@ -37,6 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("aio", "clients", "faults", "prometheus", "recovery", "snapshot"),
     ("node",),
     ("backends", "sim"),
+    ("metastore",),
     ("",),  # raftmeta/__init__.py: the public names
     ("conformance", "migrate", "testing"),
     ("spark",),
@@ -60,6 +61,7 @@ PUBLIC_PARTS = {
     "errors",
     "faults",
     "interfaces",
+    "metastore",
     "migrate",
     "operations",
     "prometheus",
