@@ -55,7 +55,7 @@ def servers_of(kind: str, folder: Path) -> Servers:
     """As a user would run them: ZooKeeper with a heap of 1 GB and a compiler that optimizes."""
     if kind == REAL:
         return ZooKeeperServers(folder / "zookeeper", settings={"tickTime": 2000}, heap="1g", java_options=())
-    settings: dict[str, Any] = {"zookeeper_tick_s": 2.0}
+    settings: dict[str, Any] = {"zookeeper_tick_s": 2.0, "zookeeper_connections_max": 2 * MANY_SESSIONS}
     if kind == LINEARIZABLE:
         settings["zookeeper_linearizable_reads"] = True
     return NodeServers(folder / kind.replace(", ", "-").replace(" ", "-"), settings=settings)

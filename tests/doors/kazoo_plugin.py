@@ -131,7 +131,10 @@ class ManagedNode:
         if jaas_config:
             lines = [line.strip().rstrip(";") for line in jaas_config.splitlines() if "user_" in line]
             pairs = (line.removeprefix("user_").split("=") for line in lines)
-            settings["zookeeper_sasl_users"] = {name: password.strip('"') for name, password in pairs}
+            users = Path(os.environ["RAFTMETA_DOORS_FOLDER"], f"users{self.server_info.server_id}")
+            users.write_text("".join(f"{name}:{password.strip(chr(34))}\n" for name, password in pairs))
+            users.chmod(0o600)
+            settings["zookeeper_users_file"] = str(users)
         return settings
 
     @property

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.doors.acceptance.trial import Trial
-from tests.doors.raw import RawSession, look
+from tests.doors.raw import RawSession, look, text
 from tests.doors.servers import JAVA, Servers
 from tests.doors.software import KAFKA, compiled, java
 from tests.doors.tap import Tap
@@ -144,7 +144,7 @@ class Watched:
         """The broker that is the controller by the servers' word; None without one. Notes its epoch."""
         for address in self.servers.addresses:
             with contextlib.suppress(OSError, EOFError, AssertionError, struct.error), RawSession(address) as session:
-                session.do("sync", look(f"{chroot}/")[:-1])
+                session.do("sync", text(f"{chroot}/"))
                 _, epoch = session.ask("getData", look(f"{chroot}/controller_epoch"))
                 error, found = session.ask("getData", look(f"{chroot}/controller"))
                 session.close()
@@ -152,6 +152,14 @@ class Watched:
                     self.epochs.append(int(buffer_of(epoch)))
                 return None if error else int(json.loads(buffer_of(found))["brokerid"])
         return None
+
+    def registration(self, broker: int) -> int | None:
+        """The epoch of a broker, which is the zxid that made its node; None while it is not registered."""
+        with RawSession(self.servers.addresses[0]) as session:
+            session.do("sync", text("/"))
+            error, stat = session.ask("exists", look(f"/brokers/ids/{broker}"))
+            session.close()
+        return None if error else int(struct.unpack_from(">q", stat)[0])
 
     def requests(self) -> Counter[str]:
         lines = (line for tap in self.taps for conversation in tap.trace() for line in conversation)
@@ -304,11 +312,19 @@ def lost_sessions(trial: Trial, over: Watched, brokers: Brokers) -> None:
     with trial.check("the controller's session ends"):
         old = over.controller()
         assert old is not None
+        before = over.registration(old)
         brokers.programs[old].pause()
         try:
             another_controller(over, old)
         finally:
             brokers.programs[old].resume()
+        # Until it has noticed that its session is gone it answers as the controller that it was.
+        wait_until(
+            lambda: over.registration(old) not in (None, before),
+            timeout_s=TAKEOVER_S,
+            what="the broker to register again",
+            pause_s=0.1,
+        )
         brokers.ask(f"brokers {BROKERS}")
         works(brokers, "after-expiry", replicas=3)
 

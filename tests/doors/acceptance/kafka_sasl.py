@@ -25,7 +25,10 @@ def servers_with_users(trial: Trial) -> Servers:
         return trial.servers(
             settings={"authProvider.1": provider}, properties={"java.security.auth.login.config": jaas}
         )
-    return trial.servers(settings={"zookeeper_sasl_users": {USER: PASSWORD}})
+    users = trial.folder / "users"
+    users.write_text(f"{USER}:{PASSWORD}\n")
+    users.chmod(0o600)
+    return trial.servers(settings={"zookeeper_users_file": str(users)})
 
 
 def client_login(folder: Path) -> str:
@@ -49,10 +52,12 @@ def run(trial: Trial) -> None:
                     program.start()
                 brokers.client.start()
                 brokers.ask(f"brokers {BROKERS}")
+            with trial.check("produce and consume"):
+                brokers.ask("topic first 6 3")
+                brokers.ask("produce first 100")
+                brokers.ask("consume first 100")
             for name, line in (("configurations", "configs first"), ("rights", "acls"), ("tokens", "token")):
                 with trial.check(name):
-                    if line == "configs first":
-                        brokers.ask("topic first 6 3")
                     brokers.ask(line)
             with trial.check("a stranger may look and not touch"):
                 stranger_is_refused(over.servers.addresses[0])

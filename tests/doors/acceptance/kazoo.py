@@ -16,12 +16,10 @@ TEST_S = 300
 PORTS = 40
 TESTS_MIN = 480
 # By kind of server: tests that may fail, with the reason.
+RECONFIGURATION = "reconfiguration by clients: members change by `raftmeta members`"
 EXCEPTIONS: dict[str, dict[str, str]] = {
     "zookeeper": {},
-    "door": {
-        "test_add_remove_observer": "reconfiguration by clients: members change by `raftmeta members`",
-        "test_no_super_auth": "reconfiguration by clients: members change by `raftmeta members`",
-    },
+    "door": {"test_add_remove_observer": RECONFIGURATION, "test_no_super_auth": RECONFIGURATION},
 }
 # Skipped on a real ZooKeeper, too: they need Kerberos, or the project's own CI.
 SKIPPED_MAX = 3
@@ -38,7 +36,7 @@ def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
     command += [f"--timeout={TEST_S}", f"--junitxml={report}", "-q"]
     command += ["--pyargs", "kazoo.tests", *(["-k", only] if only else [])]
     variables = {
-        "PYTHONPATH": f"{packages}:{ROOT}",
+        "PYTHONPATH": f"{ROOT}:{packages}",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "ZOOKEEPER_VERSION": ZOOKEEPER_VERSION,
         "ZOOKEEPER_CLASSPATH": ZOOKEEPER.class_path(),
@@ -48,7 +46,8 @@ def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
     }
     if kill_s:
         variables["RAFTMETA_DOORS_KILL_S"] = str(kill_s)
-    with Program(command, log=log, environment=variables, folder=ROOT) as suite:
+    # Not in the checkout: pytest would load its conftest there, and tests of the suite count objects of all libraries.
+    with Program(command, log=log, environment=variables, folder=trial.folder) as suite:
         suite.wait(timeout_s=RUN_S)
     assert report.exists(), suite.log_tail()
     counts = {"passed": 0, "skipped": 0, "excepted": 0}
@@ -57,6 +56,7 @@ def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
         failure = next((one for one in case if one.tag in ("failure", "error")), None)
         if failure is not None and case.get("name") in EXCEPTIONS[trial.kind]:
             counts["excepted"] += 1
+            trial.tell(f"{name} fails, as it may: {EXCEPTIONS[trial.kind][str(case.get('name'))]}")
         elif failure is not None:
             trial.add(name, float(case.get("time", 0)), (failure.get("message") or "").split("\n")[0][:300])
         elif case.find("skipped") is not None:

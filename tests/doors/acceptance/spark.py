@@ -16,6 +16,7 @@ from tests.processes.waiting import free_ports, wait_until
 START_S = 120.0
 TAKEOVER_S = 120.0
 ASK_S = 3.0
+SCALA = "2.13"
 # Spark's launcher gives these to Java 17.
 OPENS = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
@@ -45,6 +46,7 @@ class Daemon:
         command = [java(), "-Xmx512m", "-XX:+UseSerialGC", *opens, *sorted(given), "-cp", f"{spark_jars()}/*", main]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.page), *arguments]
         variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_jars().parent)}
+        variables["SPARK_SCALA_VERSION"] = SCALA  # else its launcher looks for a folder of a build
         self.program = Program(command, log=folder / f"{name}.log", environment=variables, folder=folder)
 
     def told(self) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def run(trial: Trial) -> None:
             "spark.deploy.recoveryMode": "ZOOKEEPER",
             "spark.deploy.zookeeper.url": servers.connect,
             "spark.deploy.zookeeper.dir": "/spark",
+            "spark.master.rest.enabled": "false",
         }
         main = "org.apache.spark.deploy.master.Master"
         masters = [Daemon(trial.folder, f"master{number}", main, options=options) for number in range(2)]

@@ -150,6 +150,7 @@ public final class KafkaClient {
         settings.put("default.api.timeout.ms", Integer.toString(1000 * WAIT_S));
         settings.put("retry.backoff.ms", "50");
         settings.put("reconnect.backoff.max.ms", "500");
+        settings.put("metadata.max.age.ms", "1000"); // else a client may know only a broker that is dead
         return settings;
     }
 
