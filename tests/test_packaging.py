@@ -29,9 +29,10 @@ from tests.lint.sources import ROOT, module_name, source_files
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
 INSTALLED_BYTES_MAX = 15_000_000
-# These import what comes with an extra: cli, pki, prometheus, pysyncobj, spark. pytest brings its own plug-in.
+# These import what comes with an extra of pyproject.toml. pytest brings its own plug-in.
 NEED_AN_EXTRA = (
     "raftmeta.backends.pysyncobj",
+    "raftmeta.backends.zookeeper",
     "raftmeta.cli.",
     "raftmeta.prometheus",
     "raftmeta.security.pki",

@@ -38,6 +38,8 @@ def _arguments(url: BackendUrl) -> tuple[str, dict[str, Any]]:
 
 
 class _Raft:
+    takes_owners = True
+
     def capabilities(self, url: BackendUrl) -> Capabilities:
         return CAPABILITIES
 

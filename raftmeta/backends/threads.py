@@ -123,6 +123,7 @@ def _on_thread(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[A
         given: T = await asyncio.to_thread(found, *arguments, **options)
         return given
 
+    vars(method).pop("__isabstractmethod__", None)  # copied with the name and the docstring; this one is not abstract
     return method
 
 

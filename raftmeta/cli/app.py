@@ -22,7 +22,7 @@ FILES = {
     "auth": ("auth",),
     "check": ("check",),
     "cluster": ("status", "hash", "transfer"),
-    "conformance": ("tck",),
+    "conformance": ("tck", "tck-matrix"),
     "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),
     "members": ("member",),
     "migrate": ("migrate",),

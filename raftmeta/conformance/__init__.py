@@ -14,14 +14,31 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from raftmeta import Capabilities, connect
-from raftmeta.conformance import election, faults, membership, promises, storage
+import raftmeta
+from raftmeta import Capabilities, ConfigError, connect
+from raftmeta.conformance import election, faults, membership, one_server, promises, storage
 from raftmeta.conformance.aio_kit import DrivenBackend, EventLoop
 from raftmeta.conformance.kit import CHECKS, Check, CheckFailed, Kit, Servers
+from raftmeta.conformance.report import Report, html_of, matrix_of, text_of
 
-__all__ = ["CHECKS", "Capabilities", "Check", "CheckFailed", "Kit", "Outcome", "Servers", "outcomes", "run"]
+__all__ = [
+    "CHECKS",
+    "Capabilities",
+    "Check",
+    "CheckFailed",
+    "Kit",
+    "Outcome",
+    "Report",
+    "Servers",
+    "html_of",
+    "matrix_of",
+    "outcome_of",
+    "outcomes",
+    "run",
+    "text_of",
+]
 
-_AREAS = (membership, election, storage, faults, promises)  # importing them collects their checks
+_AREAS = (membership, election, storage, faults, promises, one_server)  # importing them collects their checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +58,10 @@ def outcome_of(check: Check, kit: Kit) -> Outcome:
         return Outcome(check, "not run", f"needs {check.parties} URLs of one cluster")
     if check.processes and kit.party_url is None:
         return Outcome(check, "not run", "needs a URL that several processes can use (--party-url)")
-    if check.servers and kit.servers is None:
+    if check.servers and (kit.servers is None or not kit.servers.can_crash):
         return Outcome(check, "not run", "needs commands that crash the servers (--stop, --start)")
+    if check.one_server and (kit.servers is None or not kit.servers.can(check.one_server)):
+        return Outcome(check, "not run", f"needs commands for one server (--{check.one_server}, --heal)")
     try:
         check.run(kit)
     except CheckFailed as failure:
@@ -55,10 +74,15 @@ def outcome_of(check: Check, kit: Kit) -> Outcome:
     return Outcome(check, "passed")
 
 
-def outcomes(kit: Kit) -> Iterator[Outcome]:
-    """Run every check, one after another."""
+def outcomes(kit: Kit, areas: Sequence[str] = ()) -> Iterator[Outcome]:
+    """Run every check, one after another; areas: only those of these. Raises ConfigError: there is no such area."""
+    known = dict.fromkeys(check.interface for check in CHECKS)
+    for area in areas:
+        if area not in known:
+            raise ConfigError(f"area: {area!r} is none of {', '.join(known)}", field="area")
     for check in CHECKS:
-        yield outcome_of(check, kit)
+        if not areas or check.interface in areas:
+            yield outcome_of(check, kit)
 
 
 def run(
@@ -68,15 +92,21 @@ def run(
     has_owners: bool = False,
     servers: Servers | None = None,
     is_aio: bool = False,
+    plugin: str = "",
+    areas: Sequence[str] = (),
     on_outcome: Callable[[Outcome], object] | None = None,
 ) -> tuple[Capabilities, list[Outcome]]:
     """Connect to every URL (of one cluster, each independent of the others) and run every check.
 
     party_url: for processes that are killed and frozen; it may be one of the URLs if several can use it at once.
     has_owners: its URL takes an option `owner`. servers: how to crash the servers that all of them talk to. is_aio:
-    check the asyncio face, by the same checks.
+    check the asyncio face, by the same checks. plugin: "module:object", the back end for these URLs; "": the one that
+    is registered or installed. areas: only their checks; none: all.
     on_outcome: called with each outcome as soon as there is one. Raises the errors of connect.
     """
+    if plugin:
+        for url in urls:
+            raftmeta.backends.register(url.partition("://")[0], plugin)
     with ExitStack() as stack:
         backends: list[Any]
         if is_aio:
@@ -85,9 +115,9 @@ def run(
             backends = [stack.enter_context(DrivenBackend(url, loop)) for url in urls]
         else:
             backends = [stack.enter_context(connect(url)) for url in urls]
-        kit = Kit(backends, party_url=party_url, has_owners=has_owners, servers=servers)
+        kit = Kit(backends, party_url=party_url, has_owners=has_owners, servers=servers, is_aio=is_aio, plugin=plugin)
         found = []
-        for outcome in outcomes(kit):
+        for outcome in outcomes(kit, areas):
             found.append(outcome)
             if on_outcome is not None:
                 on_outcome(outcome)

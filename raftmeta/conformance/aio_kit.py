@@ -128,8 +128,8 @@ async def _awaited(function: Callable[..., Any], arguments: tuple[Any, ...], opt
 class DrivenBackend(_Driven):
     """A back end on asyncio behind a URL; as a context it is closed."""
 
-    def __init__(self, url: str, loop: EventLoop) -> None:
-        super().__init__(loop.call(raftmeta.backends.connect_aio, url), loop)
+    def __init__(self, url: str, loop: EventLoop, *, timeout_s: float = 10.0) -> None:
+        super().__init__(loop.call(raftmeta.backends.connect_aio, url, timeout_s=timeout_s), loop)
 
     def __enter__(self) -> Any:
         return self

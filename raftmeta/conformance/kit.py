@@ -40,7 +40,7 @@ class Check:
     """needs: the check runs only with this capability. lacks: it runs only without this one.
 
     parties: how many independent back ends the check needs. processes: it kills or freezes some.
-    servers: it crashes the servers that all back ends talk to.
+    servers: it crashes the servers that all back ends talk to. one_server: "kill" or "freeze", if it does so to one.
     """
 
     interface: str
@@ -51,6 +51,7 @@ class Check:
     parties: int
     processes: bool
     servers: bool
+    one_server: str
 
     @property
     def name(self) -> str:
@@ -74,11 +75,12 @@ def check(
     parties: int = 1,
     processes: bool = False,
     servers: bool = False,
+    one_server: str = "",
 ) -> Callable[[Callable[[Kit], None]], Callable[[Kit], None]]:
     """Collect a function as a check."""
 
     def collect(run: Callable[[Kit], None]) -> Callable[[Kit], None]:
-        CHECKS.append(Check(interface, sentence, run, needs, lacks, parties, processes, servers))
+        CHECKS.append(Check(interface, sentence, run, needs, lacks, parties, processes, servers, one_server))
         return run
 
     return collect
@@ -134,16 +136,23 @@ class Told:
 
 # --- back ends and processes ------------------------------------------------------------------------------------------
 class Party:
-    """A back end in a process of its own, which may be killed, frozen and woken. See participant.py for the verbs."""
+    """A back end in a process of its own, which may be killed, frozen and woken. See participant.py for the verbs.
 
-    def __init__(self, url: str) -> None:
+    options: for its command line.
+    """
+
+    def __init__(self, url: str, options: Sequence[str] = ()) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "raftmeta.conformance.participant", url],
+            [sys.executable, "-m", "raftmeta.conformance.participant", *options, url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._read()  # it is connected
+        try:
+            self._read()  # it is connected
+        except BaseException:
+            self.kill()
+            raise
 
     def ask(self, verb: str, *arguments: Any) -> Any:
         """Do the verb in the process. Raises CheckFailed with the error from there."""
@@ -179,19 +188,40 @@ class Party:
 
 
 class Servers:
-    """The servers that all back ends of a kit talk to, crashed and started by commands of a shell.
+    """The servers that all back ends of a kit talk to, which commands of a shell crash, kill, freeze and start.
 
     stop: returns when every server is gone, as by kill -9. start: returns when they are started over the same folders
-    and addresses. A command that fails, or takes more than COMMAND_S, fails the check.
+    and addresses. kill: kills one server, of so many that the others are a majority. freeze: stops one by a signal (or
+    its network), so that it is silent and not gone. heal: undoes what kill or freeze did. A command that fails, or
+    takes more than COMMAND_S, fails the check; "" stands for one that is not there.
     """
 
-    def __init__(self, *, start: str, stop: str) -> None:
-        self._start, self._stop = start, stop
+    def __init__(self, *, start: str = "", stop: str = "", kill: str = "", freeze: str = "", heal: str = "") -> None:
+        self._start, self._stop, self._heal = start, stop, heal
+        self._one = {"kill": kill, "freeze": freeze}
+
+    @property
+    def can_crash(self) -> bool:
+        """Whether all of them may be crashed."""
+        return bool(self._start and self._stop)
+
+    def can(self, fault: str) -> bool:
+        """Whether one server may be put through "kill" or "freeze"."""
+        return bool(self._one[fault] and self._heal)
 
     def crash(self) -> None:
         """Stop all of them, then start them again."""
         self._run(self._stop)
         self._run(self._start)
+
+    @contextmanager
+    def one(self, fault: str) -> Iterator[None]:
+        """One server is killed or frozen inside the block, and healed behind it."""
+        self._run(self._one[fault])
+        try:
+            yield
+        finally:
+            self._run(self._heal)
 
     def _run(self, command: str) -> None:
         # Files, not pipes: a server that is started keeps what it inherits open, and nobody would see the end.
@@ -215,6 +245,8 @@ class Kit:
 
     has_owners: the URL takes an option `owner`; else two processes of one URL are lives of one owner.
     servers: how to crash the servers that the back ends talk to; None: such checks do not run.
+    is_aio: the processes of their own use the asyncio face, too. plugin: "module:object", where the back end is that
+    serves the URLs, for those processes; "": it is installed.
     """
 
     def __init__(
@@ -224,8 +256,11 @@ class Kit:
         party_url: str | None,
         has_owners: bool = False,
         servers: Servers | None = None,
+        is_aio: bool = False,
+        plugin: str = "",
     ) -> None:
         self.servers = servers
+        self._options = ["--aio"] * is_aio + (["--backend", plugin] if plugin else [])
         self.backends = list(backends)
         self.party_url = party_url
         self.has_owners = has_owners
@@ -263,7 +298,8 @@ class Kit:
         """A back end in a process of its own. owner: the name that it gives, for back ends that know owners."""
         assert self.party_url is not None
         mark = "&" if "?" in self.party_url else "?"
-        party = Party(f"{self.party_url}{mark}owner={owner}" if owner and self.has_owners else self.party_url)
+        url = f"{self.party_url}{mark}owner={owner}" if owner and self.has_owners else self.party_url
+        party = Party(url, self._options)
         self._parties.append(party)
         return party
 

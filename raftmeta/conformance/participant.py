@@ -1,17 +1,24 @@
-"""A back end in a process of its own, obeying lines of JSON: python -m raftmeta.conformance.participant URL.
+"""A back end in a process of its own, obeying lines of JSON.
+
+    python -m raftmeta.conformance.participant [--aio] [--backend MODULE:OBJECT] URL
 
 It ends when its standard input does.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import raftmeta
+from raftmeta.conformance.aio_kit import DrivenBackend, EventLoop
 from raftmeta.interfaces import Backend, Held
+
+READY_S = 30.0
 
 
 class Participant:
@@ -61,9 +68,25 @@ def say(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 
+def opened(stack: ExitStack, url: str, *, is_aio: bool, plugin: str) -> Any:
+    """The back end behind the URL, closed with the stack."""
+    if plugin:
+        raftmeta.backends.register(url.partition("://")[0], plugin)
+    if not is_aio:
+        return stack.enter_context(raftmeta.connect(url, timeout_s=READY_S))
+    loop = EventLoop()
+    stack.callback(loop.close)
+    return stack.enter_context(DrivenBackend(url, loop, timeout_s=READY_S))
+
+
 def main() -> None:
-    with raftmeta.connect(sys.argv[1], timeout_s=30) as backend:
-        participant = Participant(backend)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--aio", action="store_true")
+    parser.add_argument("--backend", default="")
+    parser.add_argument("url")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        participant = Participant(opened(stack, asked.url, is_aio=asked.aio, plugin=asked.backend))
         say({"result": None})
         for line in sys.stdin:
             verb, *arguments = json.loads(line)

@@ -12,25 +12,11 @@ from typing import Any
 
 from raftmeta import NotExecuted, OutcomeUnknown, RaftmetaError
 from raftmeta.conformance.kit import CheckFailed, Kit, Told, check, equal, eventually
+from raftmeta.conformance.waiting import BACK_S, is_back
 
 AREA = "promises"
-BACK_S = 90.0  # servers that start anew on a busy machine, and clients that find them
 SLACK_S = 1.0  # for seeing a member go
 PUTS = 200
-
-
-def _is_back(kit: Kit) -> None:
-    """Wait until every party has an answer again; meanwhile a party may get the error that nobody answers."""
-    for backend in kit.backends:
-        eventually(lambda backend=backend: _answers(backend), "answers after the servers' crash", timeout_s=BACK_S)  # type: ignore[misc]
-
-
-def _answers(backend: Any) -> bool:
-    try:
-        backend.storage.get("conformance/is anybody there")
-    except RaftmetaError:
-        return False
-    return True
 
 
 @check(
@@ -52,10 +38,40 @@ def _(kit: Kit) -> None:
     kit.first.storage.update(keys[0], "new")
     kit.first.storage.delete(keys[1])
     kit.crash_servers()
-    _is_back(kit)
+    is_back(kit)
     found = [kit.second_or_first.storage.get(key) for key in keys]
     wanted: list[bytes | None] = [b"new", None, *(str(number).encode() for number in range(2, 20))]
     equal([one.data if one else None for one in found], wanted, "what is stored after the crash")
+
+
+@check(AREA, "epochs grow over a crash of every server at once", needs="epochs", servers=True)
+def _(kit: Kit) -> None:
+    name = kit.name("service")
+    group, election = kit.first.group(name), kit.first.election(name)
+    epochs = [group.join("a").epoch]
+    group.leave("a")
+    election.nominate("a")
+    leader = election.leader()
+    equal(leader is not None, True, "it leads")
+    election.resign("a")
+    kit.crash_servers()
+    is_back(kit)
+    epochs.append(group.join("a", timeout_s=BACK_S).epoch)
+    equal(epochs, sorted(set(epochs)), "epochs of the member")
+    election.nominate("a", timeout_s=BACK_S)
+    after = election.leader()
+    equal(bool(leader and after and after.epoch > leader.epoch), True, f"{after} after {leader}")
+
+
+@check(AREA, "epochs grow over the crash of their holder", needs="epochs", processes=True)
+def _(kit: Kit) -> None:
+    name, epochs = kit.name("group"), []
+    for number in range(2):
+        party = kit.party(kit.name("owner"))
+        epochs.append(party.ask("join", name, f"a{number}"))
+        party.kill()
+    epochs.append(kit.first.group(name).join("b").epoch)
+    equal(epochs, sorted(set(epochs)), "epochs")
 
 
 @check(AREA, "a call of unknown outcome is gone on with, and made at most once", needs="exactly_once", servers=True)
@@ -85,7 +101,7 @@ def _(kit: Kit) -> None:
     writer.start()
     has_begun.wait(BACK_S)
     kit.crash_servers()
-    _is_back(kit)
+    is_back(kit)
     writer.join(PUTS * BACK_S)
     for key, ticket in tickets.items():
         if ticket is None:
@@ -114,7 +130,7 @@ def _(kit: Kit) -> None:
     kit.first.storage.put(name, "0")
     told.until(lambda change: change.value == b"0", "the change before the crash")
     kit.crash_servers()
-    _is_back(kit)
+    is_back(kit)
     for number in range(1, 11):
         kit.second_or_first.storage.update(name, str(number))
     told.until(lambda change: change.value == b"10", "the last change after the crash")
