@@ -159,7 +159,7 @@ cdef struct AuditQueue:
     uint8_t* bytes
     uint64_t tail                           # shared; producer's
     uint64_t head                           # shared; writer's
-    uint64_t promised                       # producer's own: bytes of requests under way
+    uint64_t promised                       # producer's own: bytes kept for requests under way
     uint64_t[4] dropped                     # shared; producer's; by AuditClass
     uint64_t suppressed                     # shared; producer's: refusals beyond their rate
     uint64_t pushed                         # shared; producer's
@@ -187,10 +187,13 @@ cdef void audit_address_of(int fd, AuditAddress* address) noexcept nogil
 # --- a native thread, into its own ring -------------------------------------------------------------------------------
 # Whether settings want such a record.
 cdef bint audit_wants(const AuditTrail* trail, AuditClass kind) noexcept nogil
-# Whether one of `size` bytes has room, beside all that were promised.
-cdef bint audit_has_room(const AuditTrail* trail, AuditProducer who, uint32_t size, AuditClass kind) noexcept nogil
-# record.size bytes, kind as now known. False: it was dropped, and is counted.
-cdef bint audit_push(AuditTrail* trail, AuditProducer who, const AuditRecord* record, AuditClass kind) noexcept nogil
+# Keep room for a record of `size` bytes until audit_release, which comes just before its audit_push. False: there is
+# none beside all that was promised before.
+cdef bint audit_promise(AuditTrail* trail, AuditProducer who, uint32_t size, AuditClass kind) noexcept nogil
+cdef void audit_release(AuditTrail* trail, AuditProducer who, uint32_t size) noexcept nogil
+# record.size bytes, kind as now known; was_promised: room was kept for it. False: it was dropped, and is counted.
+cdef bint audit_push(AuditTrail* trail, AuditProducer who, const AuditRecord* record, AuditClass kind,
+                     bint was_promised) noexcept nogil
 # Whether one more refusal may be told now; else it is counted.
 cdef bint audit_admits(AuditTrail* trail, AuditProducer who, uint64_t now_ns) noexcept nogil
 # A connection that was not let in. status: of raftmeta/status or a TlsRefusal.

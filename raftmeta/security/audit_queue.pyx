@@ -89,10 +89,22 @@ cdef uint64_t _room(const AuditQueue* queue) noexcept nogil:
     return TUNE_QUEUE_BYTES - (queue.tail - load_acquire(&queue.head))
 
 
-# A record may lose as much again to a filler.
-cdef bint audit_has_room(const AuditTrail* trail, AuditProducer who, uint32_t size, AuditClass kind) noexcept nogil:
-    cdef const AuditQueue* queue = &trail.queues[<int>who]
-    return _room(queue) >= queue.promised + 2 * <uint64_t>size + _left_free(kind)
+# Records without a promise leave the promised bytes free, and as much as a filler may take among these. The free part
+# of a ring has one end at most.
+cdef uint64_t _kept(const AuditQueue* queue) noexcept nogil:
+    return queue.promised + AUDIT_RECORD_BYTES_MAX if queue.promised else 0
+
+
+cdef bint audit_promise(AuditTrail* trail, AuditProducer who, uint32_t size, AuditClass kind) noexcept nogil:
+    cdef AuditQueue* queue = &trail.queues[<int>who]
+    if _room(queue) < queue.promised + size + AUDIT_RECORD_BYTES_MAX + _left_free(kind):
+        return False
+    queue.promised += size
+    return True
+
+
+cdef void audit_release(AuditTrail* trail, AuditProducer who, uint32_t size) noexcept nogil:
+    trail.queues[<int>who].promised -= size
 
 
 cdef void _ring_bell(AuditTrail* trail) noexcept nogil:
@@ -110,13 +122,15 @@ cdef void _ring(AuditTrail* trail, const AuditQueue* queue) noexcept nogil:
         _ring_bell(trail)
 
 
-cdef bint audit_push(AuditTrail* trail, AuditProducer who, const AuditRecord* record, AuditClass kind) noexcept nogil:
+cdef bint audit_push(AuditTrail* trail, AuditProducer who, const AuditRecord* record, AuditClass kind,
+                     bint was_promised) noexcept nogil:
     cdef AuditQueue* queue = &trail.queues[<int>who]
     cdef AuditRecord filler
     cdef uint64_t place = queue.tail % TUNE_QUEUE_BYTES
     cdef uint64_t behind = TUNE_QUEUE_BYTES - place
     cdef uint64_t lost = behind if behind < record.size else 0
-    if _room(queue) < lost + record.size + _left_free(kind):
+    cdef uint64_t left = 0 if was_promised else _kept(queue) + _left_free(kind)
+    if _room(queue) < lost + record.size + left:
         store_release(&queue.dropped[<int>kind], queue.dropped[<int>kind] + 1)
         return False
     if lost:
@@ -156,7 +170,7 @@ cdef void audit_push_refusal(AuditTrail* trail, AuditProducer who, AuditPort por
     record.status = status
     record.wall_ms = wall_now_ms()
     record.address = address[0]
-    audit_push(trail, who, &record, AUDIT_DENIED)
+    audit_push(trail, who, &record, AUDIT_DENIED, False)
 
 
 # --- the writer -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_READS, AUDIT_SESSION_CLOSE, AUDIT_SESSION_OPEN, AUDIT_SNAPSHOT, AUDIT_SNAPSHOT_PIECE, AUDIT_STATUS,
     AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WATCH_ENDED, AUDIT_WRITES,
     AuditAddress, AuditClass, AuditItem, AuditLabel, AuditRecord, audit_address_of, audit_admits,
-    audit_has_room, audit_push, audit_push_refusal, audit_wants)
+    audit_promise, audit_push, audit_push_refusal, audit_release, audit_wants)
 from raftmeta.status cimport AUTHENTICATION_FAILED, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED, WITHDRAWN
 from raftmeta.wire.client_messages cimport (
     AUTHENTICATE_PROVES, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_GROUPS,
@@ -86,6 +86,14 @@ OPS[<int>OP_ADD] = AUDIT_ADD
 
 
 # --- the note ---------------------------------------------------------------------------------------------------------
+# There is none. A request that was answered without a line leaves its promise until then.
+cdef void _forget(ClientServer* server) noexcept nogil:
+    server.has_note = False
+    if server.audit_promised:
+        audit_release(server.audit, AUDIT_BY_CLIENTS, server.audit_promised)
+        server.audit_promised = 0
+
+
 cdef AuditRecord* _head(ClientServer* server) noexcept nogil:
     return <AuditRecord*>server.audit_note.data
 
@@ -175,7 +183,7 @@ cdef bint _open(ClientServer* server, const Connection* connection, uint8_t oper
 cdef void audit_begin(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
     cdef uint8_t operation = OPERATIONS[request.kind] if request.kind <= REQUEST_KIND_MAX else <uint8_t>AUDIT_FILLER
     cdef Bytes name
-    server.has_note = False
+    _forget(server)
     if server.audit == NULL or operation == AUDIT_FILLER or not _open(server, connection, operation, request.id):
         return
     if request.kind in (REQUEST_RANGE, REQUEST_GROUPS, REQUEST_WATCH):
@@ -355,13 +363,18 @@ cdef status_t audit_check(ClientServer* server) noexcept nogil:
     kind = <AuditClass>_head(server).kind
     if not audit_wants(server.audit, kind):
         return OK
-    if load_shared(&server.audit.is_failing) or not audit_has_room(server.audit, AUDIT_BY_CLIENTS, _size(server), kind):
+    if load_shared(&server.audit.is_failing) or not audit_promise(server.audit, AUDIT_BY_CLIENTS, _size(server), kind):
         return NO_SPACE
+    server.audit_promised = _size(server)
     return OK
 
 
+cdef inline uint32_t _rounded(size_t bytes) noexcept nogil:
+    return <uint32_t>(bytes + ROUND - 1) & ~<uint32_t>(ROUND - 1)
+
+
 cdef uint32_t _size(const ClientServer* server) noexcept nogil:
-    return <uint32_t>(server.audit_note.size + ROUND - 1) & ~<uint32_t>(ROUND - 1)
+    return _rounded(server.audit_note.size)
 
 
 # --- a ticket under way -----------------------------------------------------------------------------------------------
@@ -375,26 +388,28 @@ cdef void audit_carry(ClientServer* server, ClientPending* pending) noexcept nog
     if pending.note_length == 0:
         return
     memcpy(<uint8_t*>pending + sizeof(ClientPending) + pending.length, server.audit_note.data, pending.note_length)
-    server.audit.queues[<int>AUDIT_BY_CLIENTS].promised += _size(server)
+    pending.is_note_promised = server.audit_promised != 0
+    server.audit_promised = 0
     server.has_note = False
 
 
 cdef void audit_resume(ClientServer* server, const ClientPending* pending) noexcept nogil:
-    server.has_note = False
+    _forget(server)
     if pending.note_length == 0:
         return
     server.audit_note.clear()
     server.has_note = server.audit_note.append(<const uint8_t*>pending + sizeof(ClientPending) + pending.length,
                                                pending.note_length)
     server.audit_id = pending.id
-    server.audit.queues[<int>AUDIT_BY_CLIENTS].promised -= (pending.note_length + ROUND - 1) & ~<uint32_t>(ROUND - 1)
+    server.audit_promised = _rounded(pending.note_length) if pending.is_note_promised else 0
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
 cdef void _record(ClientServer* server, status_t status, uint64_t revision, uint64_t index) noexcept nogil:
     cdef AuditRecord* head = _head(server)
     cdef AuditClass kind = <AuditClass>head.kind
-    server.has_note = False
+    cdef bint was_promised = server.audit_promised != 0
+    _forget(server)
     if head.is_quiet and status == OK:
         return
     if head.operation == AUDIT_AUTHENTICATE and status != OK:
@@ -411,7 +426,7 @@ cdef void _record(ClientServer* server, status_t status, uint64_t revision, uint
     head.revision = revision
     head.index = index
     head.wall_ms = wall_now_ms()
-    audit_push(server.audit, AUDIT_BY_CLIENTS, head, kind)
+    audit_push(server.audit, AUDIT_BY_CLIENTS, head, kind, was_promised)
 
 
 cdef void audit_answer(ClientServer* server, uint64_t id, status_t status, uint64_t revision,
@@ -449,6 +464,7 @@ cdef void audit_watch_ended(ClientServer* server, const Connection* connection,
                             const ClientWatch* watch) noexcept nogil:
     cdef Bytes start = _window(watch.bounds.data, watch.start_length)
     cdef Bytes end = _window(watch.bounds.data + watch.start_length, watch.bounds.size - watch.start_length)
+    _forget(server)
     if server.audit == NULL or not _open(server, connection, AUDIT_WATCH_ENDED, 0):
         return
     if watch.bounds.size:

@@ -94,6 +94,7 @@ cdef struct ClientPending:
     uint64_t settled            # id of the lease or session; 0: the answer has it
     uint64_t ttl_ms             # as is
     uint8_t phase               # of a request with several tickets: which one is under way, from 0
+    uint8_t is_note_promised    # the trail keeps room for its note
     uint32_t note_length        # what the audit trail will be told of it, behind all that; 0: nothing
 
 # Two windows behind each other: behind a pending request, or behind its submission.
@@ -246,6 +247,7 @@ cdef struct ClientServer:
     Vec[uint8_t] audit_note     # of the request that is looked at (server/audit)
     uint64_t audit_id           # of that request
     bint has_note               # it was not told yet
+    uint32_t audit_promised     # bytes that the trail keeps for it
     ClientCounters counters
     # Shared:
     uint32_t is_closing

@@ -9,7 +9,9 @@ import io
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -492,6 +494,56 @@ def test_a_required_trail_refuses_what_it_cannot_record(tmp_path: Path) -> None:
         client.put("a/x", "3")
         assert trail.told(operation="put", key="a/x", verdict="NoSpace")
         assert trail.node.metrics()["audit_failing"] == 0
+
+
+def test_a_required_trail_refuses_what_its_full_queue_has_no_room_for(tmp_path: Path) -> None:
+    """The writer hangs on its disk. Each put that was acknowledged has its line later; refused ones changed nothing.
+
+    Administration has room of its own in the queue, and reads need none.
+    """
+    goes_on = threading.Event()
+    with audited(tmp_path, writes=True, required=True) as trail, trail.client("boss", BOSS) as client:
+        writer = trail.node.trail
+        assert writer is not None
+        turn = writer._turn
+        writer._turn = lambda: goes_on.wait() and turn()  # type: ignore[method-assign]
+        done, refused = [], []
+
+        def put(number: int) -> None:
+            key = f"a/{number:05}/{'k' * 460}"
+            try:
+                client.put(key, "1", timeout_s=60)
+                done.append(key)
+            except raftmeta.NoSpace:
+                refused.append(key)
+
+        try:
+            with ThreadPoolExecutor(16) as pool:  # so that many puts have their room before they have their line
+                for first in range(0, 20_000, 64):
+                    list(pool.map(put, range(first, first + 64)))
+                    if refused:
+                        break
+            assert refused and done
+            assert client.range("a/", "b", count_only=True).count == len(done) + 1  # and a/seen
+            client.auth.put_role("another")
+            assert not writer.failure
+        finally:
+            goes_on.set()
+
+        def has_room() -> bool:
+            try:
+                client.put("a/after", "1")
+            except raftmeta.NoSpace:
+                return False
+            return True
+
+        wait_until(has_room, timeout_s=20, what="room in the queue")
+        assert trail.told(operation="put", key="a/after", verdict="ok")
+        told = {line["key"] for line in trail.lines() if line.get("operation") == "put" and line["verdict"] == "ok"}
+        assert told >= set(done)
+        assert trail.told(operation="auth_role_put", verdict="ok", name="another")
+        # A refused put may have no line: its NoSpace is all that the full queue can tell of it.
+        assert writer.dropped <= len(refused)
 
 
 def test_a_full_disk_stops_no_request_of_a_trail_that_is_not_required(tmp_path: Path) -> None:

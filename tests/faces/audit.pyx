@@ -50,7 +50,7 @@ def push(AuditHandle handle not None, uint8_t operation, int kind, *, bytes prin
         at += len(second)
         head.size = <uint32_t>((at + 7) & ~<size_t>7)
         return bool(audit_push(handle.trail, <AuditProducer>(AUDIT_BY_LOOP if by_loop else AUDIT_BY_CLIENTS), head,
-                               <AuditClass>kind))
+                               <AuditClass>kind, False))
     finally:
         free(record)
 
