@@ -13,6 +13,7 @@ how many changes it did not see one by one.
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -42,10 +43,12 @@ __all__ = ["Children", "Copy", "Hold", "Place", "Snapshot", "fence_step", "name_
 
 FORMAT_HOLDER = 1
 NAME_CHARACTERS_MAX = 1024
+PAUSE_S = 0.2  # after a look that failed
 TICKETS = "tickets"
 CLOCK = "clock"  # a multi that creates nodes writes it too, because only the answer to a write of data has a zxid
 COUNTER_VALUES = 1 << 32  # of a version
 _NOBODY = Owner("", 0, 0)
+_LOG = logging.getLogger(__name__)
 
 
 def part_of(name: str, field: str) -> str:
@@ -287,8 +290,9 @@ def _held(session: Session, path: str, place: Place, life: int) -> Hold:
 class Copy(ABC):
     """A copy of something in ZooKeeper. It is read anew when a watch fires, and after each connection."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, path: str) -> None:
         self.session = session
+        self.path = path
         self._lock = threading.RLock()
         self._reading = threading.RLock()
         self._is_due = False
@@ -336,9 +340,11 @@ class Copy(ABC):
             try:
                 with self._reading:
                     self._look(Deadline(LOOK_AGAIN_S), is_first=False)
-            except RaftmetaError:
+            except RaftmetaError as error:
+                if not self.session.is_closed:
+                    _LOG.warning("copy reads anew path=%s reason=%s", self.path, error)
                 with self._lock:
-                    self._is_due = not self.session.is_closed  # tried again, or the session is over
+                    self._is_due = not self.session.pause(PAUSE_S)  # tried again, or the session is over
 
     @abstractmethod
     def _look(self, deadline: Deadline, *, is_first: bool) -> None:
@@ -421,8 +427,7 @@ class Children(Copy):
     def __init__(
         self, session: Session, path: str, on_change: Callable[[Children], object], *, has_places: bool
     ) -> None:
-        super().__init__(session)
-        self.path = path
+        super().__init__(session, path)
         self.now = ABSENT
         self.former = ABSENT
         self.coalesced = False

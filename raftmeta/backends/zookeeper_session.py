@@ -191,6 +191,10 @@ class Session:
         with contextlib.suppress(Exception):  # kazoo raises a plain one while its thread still runs
             self._client.close()
 
+    def pause(self, seconds: float) -> bool:
+        """Wait so long; True: the session was closed."""
+        return self._is_closed.wait(seconds)
+
     @property
     def is_closed(self) -> bool:
         return self._is_closed.is_set()

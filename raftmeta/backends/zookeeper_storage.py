@@ -331,10 +331,9 @@ class _Value(Copy):
     """The listeners of one key. A call is flagged as coalesced unless it is certain that nothing was skipped."""
 
     def __init__(self, session: Session, key: str, listeners: Listeners[ValueChange]) -> None:
-        super().__init__(session)
+        super().__init__(session, f"{session.root}/{KEYS}/{part_of(key, 'key')}")
         self.listeners = listeners
         self._key = key
-        self._path = f"{session.root}/{KEYS}/{part_of(key, 'key')}"
         self._deletes_path = _deletes_of(session, key)
         self._stat: Any = None
         self._deletes = 0  # as of a look that was not later than the one at the key
@@ -345,8 +344,8 @@ class _Value(Copy):
             before, found, exists, after = self.session.read(
                 lambda client: [
                     client.exists_async(self._deletes_path),
-                    client.get_async(self._path, watch=self.news),
-                    client.exists_async(self._path, watch=self.news),
+                    client.get_async(self.path, watch=self.news),
+                    client.exists_async(self.path, watch=self.news),
                     client.exists_async(self._deletes_path),
                 ],
                 deadline,

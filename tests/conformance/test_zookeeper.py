@@ -93,9 +93,11 @@ def test_values_are_plain_nodes_and_epochs_are_czxids(backend: ZooKeeperBackend,
     """Other programs read them; docs/formats.md says where they are."""
     root = backend.session.root
     revision = backend.storage.put("topics/t", b"3")
+    raw.sync("/")  # its server may be behind
     data, stat = raw.get(f"{root}/keys/topics%2Ft")
     assert (data, stat.mzxid) == (b"3", revision)
     member = backend.group("brokers").join("..")
+    raw.sync("/")
     _, stat = raw.get(f"{root}/groups/brokers/%2E%2E")
     assert (stat.czxid, stat.ephemeralOwner != 0) == (member.epoch, True)
     assert raw.exists(f"{root}/{member.fence.key}").czxid == member.epoch
@@ -207,6 +209,24 @@ def test_a_key_that_came_and_went_unseen_is_told(backend: ZooKeeperBackend) -> N
     assert gone.coalesced and gone.revision > revision
 
 
+def test_a_listener_goes_on_after_looks_that_failed(backend: ZooKeeperBackend) -> None:
+    """Its watch has fired already: nothing but the next look tells it of the change."""
+    group, told, session = backend.group("g"), Told(), backend.session
+    group.add_listener(told)
+    read, failures, me = session.read, [1, 2], threading.get_ident()
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if failures and threading.get_ident() != me:
+            failures.pop()
+            raise raftmeta.PermissionDenied("as long as an operator took the right away")
+        return read(*arguments, **options)
+
+    session.read = failing  # type: ignore[method-assign]
+    group.join("a")
+    told.until(lambda change: change.ids == {"a"}, "the member")
+    assert not failures
+
+
 def test_an_owner_that_was_succeeded_takes_nothing_back(ensemble: Ensemble) -> None:
     """Two lives of one owner at the same time: the later one has the place, and the former one lets it be."""
     url = url_of(ensemble, "lives", owner="broker")
@@ -228,6 +248,7 @@ def test_nodes_made_with_auth_belong_to_their_user(ensemble: Ensemble, raw: Kazo
             assert again.storage.fetch("k").result(OPEN_S) == b"1"
     with pytest.raises(raftmeta.PermissionDenied):
         raftmeta.connect(url_of(ensemble, "auth"), timeout_s=OPEN_S)
+    raw.sync("/")
     with pytest.raises(NoAuthError):
         raw.get("/auth/raftmeta/keys/k")
 
