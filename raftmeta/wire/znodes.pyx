@@ -1,7 +1,7 @@
 """Requests for znodes: bodies.
 
-One reader walks a request. It stores what it reads where there is somewhere to store it. So the encoder of commands checks
-with it, and allocates nothing. Paths and lists of rights are not checked here: a refusal of one of them is an
+One reader walks a request. It stores what it reads where there is somewhere to store it. So the encoder of commands
+checks with it, and allocates nothing. Paths and lists of rights are not checked here: a refusal of one of them is an
 answer like any other, in the order of the operations.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
