@@ -52,9 +52,9 @@ cdef void leases_renew(Leases* leases, Lease* lease, uint64_t lease_ms) noexcept
 # Forget a lease; keys still attached are forgotten as attached, not deleted.
 cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil
 
-# Room for one more key of the lease, counted over what the entry at `index` has planned so far. Keys that the entry takes
-# from the lease give no room: the answer must not depend on the order. LEASE_EXPIRED: there is no such lease, or it is
-# one of the machine's. TOO_MANY_CHANGES.
+# Room for one more key of the lease, counted over what the entry at `index` has planned so far. Keys that the entry
+# takes from the lease give no room: the answer must not depend on the order. LEASE_EXPIRED: there is no such lease, or
+# it is one of the machine's. TOO_MANY_CHANGES.
 cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexcept nogil
 # Whether the machine granted the lease, for a container or a TTL node: then nobody else may use it.
 cdef bint lease_is_own(const Lease* lease) noexcept nogil

@@ -22,8 +22,8 @@ from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, ses
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_RIGHTS,
                                      LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
-                                    cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
-                                    tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
+                                    cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
+                                    tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
                                     tree_remove, tree_writer_root)
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport (FORMAT_MACHINE_NAME_BYTES_MAX, UserCommand, UserMachine, UserMachines,

@@ -21,10 +21,10 @@ from raftmeta.machine.history cimport (Step, history_commit, history_prepare, hi
                                        step_changes)
 from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_DETACHED,
                                           BROKEN_LEASE_KEYS, BROKEN_PLAN_REVISION, BROKEN_SESSION_WINDOW)
-from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
-                                      leases_grant, leases_keys, leases_release, leases_renew)
-from raftmeta.machine.plan cimport (Planned, PlannedZnode, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
-                                    planned_is_change)
+from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_attach, leases_choose_id, leases_detach, leases_end,
+                                      leases_find, leases_grant, leases_keys, leases_release, leases_renew)
+from raftmeta.machine.plan cimport (Planned, PlannedZnode, is_live, plan_changes, plan_clear, plan_delete,
+                                    plan_release, plan_touch, planned_is_change)
 from raftmeta.machine.rights cimport (rights_change, rights_check_token, rights_has_token, rights_lease_ended,
                                       rights_leases_ended, rights_own_lease, rights_own_session, rights_release,
                                       rights_session_ended, rights_session_owner)
@@ -53,9 +53,9 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATU
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP,
-                                     COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem, command_decode, command_init,
-                                     command_release, result_array, result_begin, result_bytes, result_nil,
-                                     result_unsigned)
+                                     COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem, command_decode,
+                                     command_init, command_release, result_array, result_begin, result_bytes,
+                                     result_nil, result_unsigned)
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
@@ -212,11 +212,11 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
         return _admit_order(session, command.pointer) if command.kind == COMMAND_ZNODES else OK
     return status
 
-# What a session sends without waiting must not overtake what it sent before:
+# A session sends requests without waiting, and none must overtake an earlier one:
 #     1. a node sends A and then B, and the leader changes,
 #     2. A was never in a log; B is proposed again first,
 #     3. B would be applied before A.
-# Nothing is kept, so B may be sent again once A was. What is below the floor was applied, and its caller has the answer.
+# Nothing is kept, so B may be sent again once A was. A below the floor was applied, and its caller has the answer.
 cdef inline status_t _admit_order(Session* session, uint64_t after) noexcept nogil:
     cdef const Kept* kept = NULL
     if after < session.floor or session_lookup(session, after, &kept) == OK:

@@ -73,7 +73,8 @@ cdef Planned* plan_find(Plan* plan, const Bytes* key) noexcept nogil
 # The planned change of key, added as no change if there is none. TOO_MANY_CHANGES beyond changes_max keys, NO_MEMORY.
 # The pointer is valid until the next plan_touch.
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil
-# The extension of a planned change, which becomes a znode's: as found, or zeroed. NULL: no memory. Valid until the next.
+# The extension of a planned change, which becomes a znode's: as found, or zeroed. NULL: no memory. Valid until the
+# next.
 cdef PlannedZnode* plan_znode(Plan* plan, Planned* planned) noexcept nogil
 cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil
 cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil

@@ -32,7 +32,7 @@ cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil:
     view.version = planned.version
     view.lease = planned.lease
     view.flags = planned.flags
-    # No entry writes znodes and shows records: those that it shows are as found, and plan_view takes them from the tree.
+    # No entry writes znodes and shows records: plan_view takes a znode that it shows from the tree.
     view.extension.data = NULL
     view.extension.length = 0
 

@@ -47,8 +47,8 @@ cdef status_t znodes_begin(Machine* machine, uint64_t index, uint64_t wall_ms) n
 cdef status_t znodes_step(Machine* machine, uint32_t keys_max, bint* done) noexcept nogil
 # A lease takes the znode `key` with it: plan its removal, and its parent's counters. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t znodes_plan_removed(Machine* machine, const Bytes* key) noexcept nogil
-# The plan is whole and will be made: leases of containers and TTL nodes come, are renewed and end with it. index: of the
-# entry. NO_MEMORY, INVARIANT_BROKEN.
+# The plan is whole and will be made: leases of containers and TTL nodes come, are renewed and end with it. index: of
+# the entry. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t znodes_settle(Machine* machine, uint64_t index) noexcept nogil
 # Whether a lease that is due is renewed and does not end, for it is that of a TTL node with children.
 cdef bint znodes_keep_lease(const Lease* lease) noexcept nogil

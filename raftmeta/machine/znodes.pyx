@@ -5,11 +5,10 @@ not; then it plans. Only what it changes is touched, because what is touched is 
 ZooKeeper's PrepRequestProcessor (3.9, pRequest2Txn and pRequest2TxnCreate), so that of several reasons the same one is
 told.
 
-Leases of the machine's own follow from the plan as a whole (znodes_settle): a TTL node is renewed by a write of its data
-and by the loss of its last child; a container has a lease while it has had children and has none.
+Leases of the machine's own follow from the plan as a whole (znodes_settle). A write of its data and the loss of its
+last child renew a TTL node. A container has a lease while it has had children and has none.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from raftmeta.machine.deadlines cimport deadline_after
@@ -29,7 +28,7 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, Command, result_array, result_
                                      result_unsigned)
 from raftmeta.wire.windows cimport KEY_BYTES_MAX
 from raftmeta.wire.znodes cimport (PERM_ADMIN, PERM_CREATE, PERM_DELETE, PERM_READ, PERM_WRITE, ZNODE_BAD_ARGUMENTS,
-                                   ZNODE_BAD_VERSION, ZNODE_CHECK, ZNODE_CONTAINER, ZNODE_CREATE, ZNODE_DELETE,
+                                   ZNODE_BAD_VERSION, ZNODE_CONTAINER, ZNODE_CREATE, ZNODE_DELETE,
                                    ZNODE_EPHEMERAL, ZNODE_INVALID_ACL, ZNODE_KIND_END, ZNODE_NO_AUTH,
                                    ZNODE_NO_CHILDREN_FOR_EPHEMERALS, ZNODE_NO_NODE, ZNODE_NODE_EXISTS, ZNODE_NOT_EMPTY,
                                    ZNODE_OK, ZNODE_PERSISTENT, ZNODE_SESSION_EXPIRED, ZNODE_SET_ACL, ZNODE_SET_DATA,
@@ -39,7 +38,7 @@ from raftmeta.wire.znodes cimport (PERM_ADMIN, PERM_CREATE, PERM_DELETE, PERM_RE
 cdef enum:
     FOUNDED_COUNT = 4
     PATH_BYTES_MAX = 17                     # of a founded znode
-    NUMBER_BYTES_MAX = ZNODE_WIDTH_MAX + 1  # of a sequence number, with its zero byte
+    NUMBER_BYTES_MAX = ZNODE_WIDTH_MAX      # of a sequence number
 
 # EphemeralType of 3.9: how ZooKeeper tells containers and TTL nodes in the field of an ephemeral's owner.
 cdef inline uint64_t _owner_of_container() noexcept nogil:
@@ -432,11 +431,20 @@ cdef int _create(Machine* machine, const ZnodeOp* op, status_t* status) noexcept
     status[0] = _plan_create(machine, op, &key, &parent)
     return ZNODE_OK
 
-# The number is that of the children made before, as ZooKeeper prints a Java int.
+# The number is that of the children made before, as ZooKeeper prints a Java int ("%010d"): zeros stand behind the sign.
 cdef Bytes _numbered(Machine* machine, const ZnodeOp* op, uint32_t creates) noexcept nogil:
-    cdef char[NUMBER_BYTES_MAX] digits
-    cdef int length = snprintf(digits, NUMBER_BYTES_MAX, "%0*d", <int>op.width, <int32_t>creates)
-    return _in_scratch(machine, &op.key, <const uint8_t*>digits, <uint32_t>length)
+    cdef uint8_t[NUMBER_BYTES_MAX] digits
+    cdef bint is_negative = <int32_t>creates < 0
+    cdef uint32_t left = 0 - creates if is_negative else creates
+    cdef uint32_t at = NUMBER_BYTES_MAX
+    while left or at == NUMBER_BYTES_MAX or NUMBER_BYTES_MAX - at + is_negative < op.width:
+        at -= 1
+        digits[at] = <uint8_t>(c"0" + left % 10)
+        left //= 10
+    if is_negative:
+        at -= 1
+        digits[at] = c"-"
+    return _in_scratch(machine, &op.key, &digits[at], NUMBER_BYTES_MAX - at)
 
 cdef status_t _plan_create(Machine* machine, const ZnodeOp* op, const Bytes* key, const Bytes* parent) noexcept nogil:
     cdef Bytes acl = _stored_acl(op)

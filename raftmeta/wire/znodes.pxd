@@ -99,8 +99,8 @@ cdef status_t znodes_decode(const Bytes* root, const Bytes* data, bint* is_multi
                             Vec[ZnodeOp]* ops, Vec[uint8_t]* keys) noexcept nogil
 # The same without keeping anything: whether znodes_decode would take it.
 cdef status_t znodes_check(const Bytes* root, const Bytes* data) noexcept nogil
-# Append the `data` of a COMMAND_ZNODES to out; the keys of ops are not looked at. What znodes_decode would refuse is
-# refused alike, and `out` stays as it was.
+# Append the `data` of a COMMAND_ZNODES to out; the keys of ops are not looked at. It refuses the same
+# as znodes_decode, and then `out` stays as it was.
 cdef status_t znodes_encode(bint is_multi, const Identity* identities, uint32_t identity_count, const ZnodeOp* ops,
                             uint32_t count, Vec[uint8_t]* out) noexcept nogil
 

@@ -1,10 +1,10 @@
 """Requests for znodes: bodies.
 
-One reader walks a request. It stores what it reads where there is somewhere to store it, so that the encoder of commands
+One reader walks a request. It stores what it reads where there is somewhere to store it. So the encoder of commands
 checks with it, and allocates nothing. Paths and lists of rights are not checked here: a refusal of one of them is an
 answer like any other, in the order of the operations.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.native.containers cimport Vec
@@ -16,12 +16,7 @@ from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read
 cdef enum:
     ZNODE_OPS_MAX = 10_000              # of one request
     ADDRESS_BYTES = 16                  # of an IPv6 address
-    ADDRESS_TEXT_MAX = 45
-
-cdef extern from "<arpa/inet.h>" nogil:
-    int AF_INET
-    int AF_INET6
-    int inet_pton(int family, const char* text, void* address)
+    GROUPS = 8                          # of an IPv6 address
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -84,13 +79,13 @@ cdef status_t _read_request(const Bytes* root, const Bytes* data, bint* is_multi
     cdef Reader reader = reader_over(data.data, data.length)
     cdef Identity who
     cdef ZnodeOp op
-    cdef uint32_t count, i
+    cdef uint32_t count, _
     if not _is_root(root):
         return COMMAND_INVALID
     read_array(&reader, 3)
     is_multi[0] = read_bool(&reader)
     count = read_array_max(&reader, IDENTITIES_MAX)
-    for i in range(count):
+    for _ in range(count):
         _read_identity(&reader, &who)
         if reader.status != OK:
             return reader.status
@@ -99,7 +94,7 @@ cdef status_t _read_request(const Bytes* root, const Bytes* data, bint* is_multi
     count = read_array_max(&reader, ZNODE_OPS_MAX)
     if reader.status == OK and not is_multi[0] and count != 1:
         return BAD_FIELD
-    for i in range(count):
+    for _ in range(count):
         _read_op(&reader, &op)
         if reader.status != OK:
             return reader.status
@@ -203,8 +198,8 @@ cdef status_t znodes_encode(bint is_multi, const Identity* identities, uint32_t 
 
 
 # --- paths ------------------------------------------------------------------------------------------------------------
-# Bytes of the character at `at`, 0: PathUtils refuses it. Characters outside the basic plane are surrogates to Java, and
-# surrogates are refused.
+# Bytes of the character at `at`, 0: PathUtils refuses it. Characters outside the basic plane are surrogates to Java,
+# and surrogates are refused.
 cdef uint32_t _character(const uint8_t* at, uint32_t left) noexcept nogil:
     cdef uint32_t code
     if at[0] < 0x80:
@@ -282,34 +277,97 @@ cdef bint _is_sound(const Identity* who) noexcept nogil:
         return _address(&who.id, address, &length, &bits)
     return (_is(&who.scheme, "x509", 4) or _is(&who.scheme, "sasl", 4)) and who.id.length > 0
 
-# "10.0.0.0/8": the bytes of the address, and how many bits count. A name alone counts whole.
-cdef bint _address(const Bytes* text, uint8_t* address, uint32_t* length, uint32_t* bits) noexcept nogil:
-    cdef char[ADDRESS_TEXT_MAX + 1] name
-    cdef uint32_t slash = 0
-    cdef uint32_t at
-    while slash < text.length and text.data[slash] != c"/":
-        slash += 1
-    if slash == 0 or slash > ADDRESS_TEXT_MAX:
+# A number of at most `digits` digits in this base that ends at `end` or before a byte that is no digit. -1: none there.
+cdef int _number(const uint8_t** at, const uint8_t* end, int base, int digits) noexcept nogil:
+    cdef int value = -1
+    cdef int digit
+    while at[0] < end and digits > 0:
+        digit = at[0][0] - c"0"
+        if base == 16 and (at[0][0] | 0x20) >= c"a":
+            digit = (at[0][0] | 0x20) - c"a" + 10
+        if digit < 0 or digit >= base:
+            break
+        value = max(value, 0) * base + digit
+        at[0] += 1
+        digits -= 1
+    return value
+
+cdef bint _address_4(const uint8_t* at, const uint8_t* end, uint8_t* address) noexcept nogil:
+    cdef int number, part
+    for part in range(4):
+        if part and (at == end or at[0] != c"."):
+            return False
+        at += part != 0
+        number = _number(&at, end, 10, 3)
+        if number < 0 or number > 255:
+            return False
+        address[part] = <uint8_t>number
+    return at == end
+
+# RFC 4291 2.2: eight groups; "::" once for groups of zeros; the last two may be an IPv4 address.
+cdef bint _address_6(const uint8_t* at, const uint8_t* end, uint8_t* address) noexcept nogil:
+    cdef uint8_t[ADDRESS_BYTES] behind
+    cdef const uint8_t* start
+    cdef int filled = 0
+    cdef int gap = -1
+    cdef int number
+    memset(behind, 0, ADDRESS_BYTES)
+    if end - at >= 2 and at[0] == c":" and at[1] == c":":
+        gap = 0
+        at += 2
+    while at < end and filled < GROUPS:
+        start = at
+        if filled <= GROUPS - 2 and _address_4(start, end, behind + 2 * filled):
+            filled += 2
+            at = end
+            break
+        number = _number(&at, end, 16, 4)
+        if number < 0:
+            return False
+        behind[2 * filled] = <uint8_t>(number >> 8)
+        behind[2 * filled + 1] = <uint8_t>number
+        filled += 1
+        if at == end:
+            break
+        if at[0] != c":" or end - at < 2:
+            return False
+        at += 1
+        if at[0] == c":":
+            if gap >= 0:
+                return False
+            gap = filled
+            at += 1
+    if at != end or (filled == GROUPS) == (gap >= 0):
         return False
-    memcpy(name, text.data, slash)
-    name[slash] = 0
-    if inet_pton(AF_INET, name, address) == 1:
+    memset(address, 0, ADDRESS_BYTES)
+    if gap < 0:
+        gap = filled
+    memcpy(address, behind, 2 * gap)
+    memcpy(address + ADDRESS_BYTES - 2 * (filled - gap), behind + 2 * gap, 2 * (filled - gap))
+    return True
+
+# "10.0.0.0/8": the bytes of the address, and how many bits count. An address alone counts whole.
+cdef bint _address(const Bytes* text, uint8_t* address, uint32_t* length, uint32_t* bits) noexcept nogil:
+    cdef const uint8_t* end = text.data + text.length
+    cdef const uint8_t* slash = text.data
+    cdef int number
+    while slash < end and slash[0] != c"/":
+        slash += 1
+    if _address_4(text.data, slash, address):
         length[0] = 4
-    elif inet_pton(AF_INET6, name, address) == 1:
+    elif _address_6(text.data, slash, address):
         length[0] = ADDRESS_BYTES
     else:
         return False
     bits[0] = 8 * length[0]
-    if slash == text.length:
+    if slash == end:
         return True
-    if slash + 1 == text.length or slash + 4 < text.length:
+    slash += 1
+    number = _number(&slash, end, 10, 3)
+    if number < 0 or slash != end or number > <int>bits[0]:
         return False
-    bits[0] = 0
-    for at in range(slash + 1, text.length):
-        if text.data[at] < c"0" or text.data[at] > c"9":
-            return False
-        bits[0] = bits[0] * 10 + (text.data[at] - <uint8_t>c"0")
-    return bits[0] <= 8 * length[0]
+    bits[0] = <uint32_t>number
+    return True
 
 cdef bint _is_in_network(const Bytes* network, const Bytes* host) noexcept nogil:
     cdef uint8_t[ADDRESS_BYTES] wanted
@@ -330,11 +388,11 @@ cdef bint _is_in_network(const Bytes* network, const Bytes* host) noexcept nogil
 cdef bint znode_acl_check(const Bytes* acl) noexcept nogil:
     cdef Reader reader = reader_over(acl.data, acl.length)
     cdef AclEntry entry
-    cdef uint32_t count, i
+    cdef uint32_t count, _
     if acl.length > ZNODE_ACL_BYTES_MAX:
         return False
     count = read_array_max(&reader, ZNODE_ACL_BYTES_MAX)
-    for i in range(count):
+    for _ in range(count):
         _read_acl_entry(&reader, &entry)
         if reader.status != OK or not _is_sound(&entry.who):
             return False
