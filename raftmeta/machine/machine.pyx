@@ -44,7 +44,8 @@ from raftmeta.machine.znodes cimport (znodes_begin, znodes_keep_lease, znodes_pl
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
-                                    MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
+                                    MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, MARK_ZNODE_KEPT_FOR_CHILDREN,
+                                    MARK_ZNODE_REQUEST_EARLY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, KEY_INVALID,
                               LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, OUT_OF_ORDER, PERMISSION_DENIED,
@@ -221,6 +222,7 @@ cdef inline status_t _admit_order(Session* session, uint64_t after) noexcept nog
     cdef const Kept* kept = NULL
     if after < session.floor or session_lookup(session, after, &kept) == OK:
         return OK
+    mark(MARK_ZNODE_REQUEST_EARLY)
     return OUT_OF_ORDER
 
 # The answer is the one from then, to the byte.
@@ -337,6 +339,7 @@ cdef status_t _expire_leases(Machine* machine) noexcept nogil:
             mark(MARK_RENEWED_BEFORE_EXPIRY)
             continue
         if znodes_keep_lease(lease):
+            mark(MARK_ZNODE_KEPT_FOR_CHILDREN)
             leases_renew(&machine.leases, lease, machine.lease_ms)
             continue
         if (machine.plan.changes.size

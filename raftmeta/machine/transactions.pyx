@@ -13,6 +13,7 @@ from raftmeta.machine.plan cimport (Planned, compare_bytes, plan_delete, plan_pu
                                     planned_is_live, planned_view)
 from raftmeta.machine.tree cimport ENTRY_COUNTER, ENTRY_ZNODE
 from raftmeta.native.intrinsics cimport big64
+from raftmeta.native.marks cimport MARK_ZNODE_WRITE_REFUSED, mark
 from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, KEY_EXISTS, KEY_MISSING, NO_MEMORY, NOT_A_NUMBER,
                               NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
@@ -200,6 +201,7 @@ cdef inline status_t _may_put(const Op* op, const Planned* planned) noexcept nog
     if op.kind == OP_CREATE:
         return KEY_EXISTS
     if planned.flags & ENTRY_ZNODE:
+        mark(MARK_ZNODE_WRITE_REFUSED)
         return ZNODE_WRITE
     if op.expected_revision != 0 and op.expected_revision != planned.mod_revision:
         return COMPARE_FAILED

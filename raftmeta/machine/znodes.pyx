@@ -23,6 +23,9 @@ from raftmeta.machine.tree cimport entry_value, tree_find
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.invariants cimport broken
+from raftmeta.native.marks cimport (MARK_ZNODE_REQUEST_TAKEN_BACK, MARK_ZNODE_TIME_BEGINS, MARK_ZNODE_TIME_ENDS,
+                                    MARK_ZNODE_TREE_FOUNDED, MARK_ZNODE_TREE_IN_THE_WAY, MARK_ZNODE_WENT_WITH_LEASE,
+                                    mark)
 from raftmeta.status cimport NO_MEMORY, OK, VALUE_TOO_LARGE, ZNODE_REFUSED
 from raftmeta.wire.commands cimport (CHANGES_MAX, Command, result_array, result_bytes, result_nil, result_number,
                                      result_unsigned)
@@ -299,12 +302,14 @@ cdef int _found_tree(Machine* machine, status_t* status) noexcept nogil:
         if look.is_znode and number == 0:
             return ZNODE_OK
         if look.exists:
+            mark(MARK_ZNODE_TREE_IN_THE_WAY)
             return ZNODE_NODE_EXISTS
         _founded_meta(&founded, &meta)
         acl = _read_only() if founded.is_read_only else nothing
         status[0] = _make(machine, &key, &nothing, &acl, &meta, 0)
         if status[0] != OK:
             return ZNODE_OK
+    mark(MARK_ZNODE_TREE_FOUNDED)
     return ZNODE_OK
 
 # Keys made up here stand in plan.scratch; znodes_begin made room for all.
@@ -363,6 +368,8 @@ cdef status_t znodes_step(Machine* machine, uint32_t keys_max, bint* done) noexc
 
 cdef status_t _refuse(Machine* machine, int code) noexcept nogil:
     cdef Vec[uint8_t]* body = &machine.transaction.body
+    if machine.plan.changes.size:
+        mark(MARK_ZNODE_REQUEST_TAKEN_BACK)
     body.clear()
     if (result_array(body, 2) != OK or result_unsigned(body, machine.run.next) != OK
             or result_number(body, code) != OK):
@@ -589,6 +596,7 @@ cdef status_t znodes_plan_removed(Machine* machine, const Bytes* key) noexcept n
     cdef status_t status
     if slash == NULL:
         return broken(&machine.broken, BROKEN_ZNODE_PARENT, machine.plan.revision, 0)
+    mark(MARK_ZNODE_WENT_WITH_LEASE)
     machine.plan.changes_max = 2 * CHANGES_MAX
     parent = _parent_of(key, <uint32_t>(slash - key.data))
     status = _count_child(machine, &parent, False)
@@ -623,6 +631,7 @@ cdef status_t _settle(Machine* machine, Planned* planned, const PlannedZnode* zn
     if lease != NULL and lease.is_ending:
         return OK
     if lease != NULL and (not is_wanted or is_new):
+        mark(MARK_ZNODE_TIME_ENDS)
         lease.is_ending = True
         if not machine.ending.push(lease):
             return NO_MEMORY
@@ -646,6 +655,7 @@ cdef status_t _grant(Machine* machine, Planned* planned, const PlannedZnode* zno
     cdef status_t status
     while id == 0 or leases_find(&machine.leases, id) != NULL:
         id = next_random(stream) >> 1
+    mark(MARK_ZNODE_TIME_BEGINS)
     nothing.data = NULL
     nothing.length = 0
     planned.lease = id

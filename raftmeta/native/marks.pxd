@@ -206,6 +206,16 @@ cpdef enum Mark:
     MARK_WATCH_BELOW_HISTORY             # a watch began below the history
     MARK_WATCH_JUMPED                    # a live watch must catch up after an install
     MARK_WATCH_REPLAYED                  # a watch catches up from the history
+    # znodes
+    MARK_ZNODE_TREE_FOUNDED              # the first request of a root made what every tree has
+    MARK_ZNODE_TREE_IN_THE_WAY           # a plain key stands where a tree would begin
+    MARK_ZNODE_REQUEST_EARLY             # the request in front of it was not applied yet
+    MARK_ZNODE_REQUEST_TAKEN_BACK        # refused in its middle: what was planned before is not done
+    MARK_ZNODE_WENT_WITH_LEASE           # and its parent was counted
+    MARK_ZNODE_KEPT_FOR_CHILDREN         # a TTL node was due and had children
+    MARK_ZNODE_TIME_BEGINS               # a lease was granted for a TTL node or an empty container
+    MARK_ZNODE_TIME_ENDS                 # such a lease went: the znode did, or a container has a child again
+    MARK_ZNODE_WRITE_REFUSED             # a native write would have changed a znode
 
 cdef extern from "marks.hpp" namespace "raftmeta" nogil:
     void mark(Mark which) noexcept

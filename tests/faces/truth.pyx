@@ -315,8 +315,8 @@ cdef class Liar:
             for place in range((SIM_RIGHTS_KEYS + 1) * (SIM_RIGHTS_KEYS + 1)):
                 self.world.native.rights.roles[role].grants[place] = 0
 
+    # The addresses of the znode's newest version on all nodes that are up.
     cdef list _entries_of(self, SimZnode* znode):
-        """The addresses of the znode's newest version on all nodes that are up."""
         cdef SimNode* node
         cdef int number
         cdef list found = []
@@ -326,8 +326,8 @@ cdef class Liar:
                 found.append(<uint64_t>tree_find(node.engine.machine.tree, znode.key, <uint16_t>znode.length))
         return [address for address in found if address]
 
+    # The next look at a node is a whole one.
     cdef _look_again(self):
-        """The next look at a node is a whole one."""
         self.world.native.znodes.checked = 0
         self.world.native.znodes.changed = max(self.world.native.znodes.changed, <uint64_t>1)
 

@@ -1,7 +1,7 @@
 """Doors: bodies.
 
-What a door asks for is drawn with a look at the model's tree, so that most requests find what they name; the model
-may be ahead or behind. It must never wait, or look at a node's state.
+A door draws its requests with a look at the model's tree, so that most of them find what they name; the model may be
+ahead or behind. It must never wait, or look at a node's state.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset

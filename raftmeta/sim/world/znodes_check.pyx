@@ -1,6 +1,6 @@
 """The nodes beside the model of znodes: bodies.
 
-What needs no model comes first: a mistake is then told by the rule that it breaks.
+The checks that need no model come first: a mistake is then told by the rule that it breaks.
 """
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -174,7 +174,7 @@ cdef void _read_stat(World* world, SimNode* node, const SimZnode* expected) noex
         violate(world, VIOLATION_ZNODE_MODEL, node.number, expected.czxid, stat.owner)
 
 
-# What a reader of the store sees, and whom a door lets read it.
+# The data that a reader of the store sees, and whom a door lets read it.
 cdef void _read_data(World* world, SimNode* node, const SimZnode* expected, uint64_t draw) noexcept nogil:
     cdef uint8_t[4] name
     cdef uint8_t permission = <uint8_t>(1 << draw % PERMISSIONS)

@@ -17,8 +17,6 @@ cdef struct SimPlace:
 
 cdef SimZnode* rules_find(SimZnodesModel* model, const uint8_t* key, uint32_t length) noexcept nogil
 cdef SimOwnerLease* rules_lease(SimZnodesModel* model, uint64_t id) noexcept nogil
-# The znode above; NULL: none. That of a root is the root.
-cdef SimZnode* rules_parent(SimZnodesModel* model, const uint8_t* key, uint32_t length) noexcept nogil
 # Bytes of a key before its path.
 cdef uint32_t rules_root_length(const uint8_t* key, uint32_t length) noexcept nogil
 # May somebody with these identities do what needs one of these permissions?

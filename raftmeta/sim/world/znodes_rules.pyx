@@ -69,7 +69,8 @@ cdef uint32_t rules_root_length(const uint8_t* key, uint32_t length) noexcept no
     return i
 
 
-cdef SimZnode* rules_parent(SimZnodesModel* model, const uint8_t* key, uint32_t length) noexcept nogil:
+# The znode above; NULL: none. That of a root is the root.
+cdef SimZnode* _parent(SimZnodesModel* model, const uint8_t* key, uint32_t length) noexcept nogil:
     cdef uint32_t root = rules_root_length(key, length)
     cdef uint32_t cut = length - 1
     while cut > root and key[cut] != c'/':
@@ -163,7 +164,7 @@ cdef void _child_came(SimZnode* parent, SimPlace place) noexcept nogil:
 
 
 cdef void _remove(SimZnodesModel* model, SimZnode* node, SimPlace place) noexcept nogil:
-    cdef SimZnode* parent = rules_parent(model, node.key, node.length)
+    cdef SimZnode* parent = _parent(model, node.key, node.length)
     _stop_time(model, node)
     if parent != NULL:
         parent.children -= 1
@@ -229,7 +230,7 @@ cdef void _take_list(SimZnode* node, const Bytes* acl) noexcept nogil:
 cdef int32_t _create(SimZnodesModel* model, const Command* command, const ZnodeOp* op, SimPlace place,
                      SimZnodeAnswer* answer) noexcept nogil:
     cdef SimZnode* node = &answer.node
-    cdef SimZnode* parent = rules_parent(model, node.key, node.length)
+    cdef SimZnode* parent = _parent(model, node.key, node.length)
     if parent == NULL:
         return NO_NODE
     if not _may(parent, PERM_CREATE, command):
@@ -267,7 +268,7 @@ cdef bint _is_special(const SimZnode* node, uint32_t root) noexcept nogil:
 
 cdef int32_t _delete(SimZnodesModel* model, const Command* command, const ZnodeOp* op, SimPlace place,
                      const SimZnodeAnswer* answer) noexcept nogil:
-    cdef SimZnode* parent = rules_parent(model, answer.node.key, answer.node.length)
+    cdef SimZnode* parent = _parent(model, answer.node.key, answer.node.length)
     cdef SimZnode* node = rules_find(model, answer.node.key, answer.node.length)
     if _is_special(&answer.node, command.name.length):
         return BAD_ARGUMENTS

@@ -1,4 +1,4 @@
-# What a world with znodes keeps beside its nodes: the model's tree, leases and sessions, and the doors that ask.
+# A world with znodes keeps these beside its nodes: the model's tree, leases and sessions, and the doors that ask.
 #
 # A revision of the model is the index of the entry that makes it: the model takes only some of the log's entries, and
 # cannot count revisions. A node's first word says which revision an index made, and every later word must agree.
