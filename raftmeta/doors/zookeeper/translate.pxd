@@ -13,7 +13,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, Command
 from raftmeta.wire.znodes cimport AclEntry, Identity, ZnodeStat
 
-# What the windows of a command point into besides the request; reused.
+# The windows of a command point into this, besides the request; reused.
 cdef struct ZkArena:
     Vec[uint8_t] acls                   # lists of rights in the stored form
     Vec[AclEntry] entries               # of one list

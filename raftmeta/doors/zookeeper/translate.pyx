@@ -316,7 +316,7 @@ cdef status_t zk_reply_refused(const ZkRequest* request, uint64_t zxid, int32_t 
     return OK
 
 
-# What a client of ZooKeeper is told; ZK_OK: it is no answer.
+# The code that a client of ZooKeeper is told; ZK_OK: the status is no answer.
 cdef int32_t _error_of(status_t status) noexcept nogil:
     if status == LEASE_EXPIRED:
         return ZK_SESSION_EXPIRED
