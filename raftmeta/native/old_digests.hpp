@@ -1,4 +1,5 @@
-// MD5 (RFC 1321) and SHA-1 (FIPS 180-4), for foreign protocols that name them: leaves, pure. Nothing of ours trusts them.
+// MD5 (RFC 1321) and SHA-1 (FIPS 180-4), for foreign protocols that name them: leaves, pure. Nothing of ours trusts
+// them.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -98,8 +98,6 @@ cdef status_t zk_event(Vec[uint8_t]* out, uint64_t zxid, int32_t type, int32_t s
 
 # Parts of a body.
 cdef status_t zk_write_int(Vec[uint8_t]* out, int32_t value) noexcept nogil
-cdef status_t zk_write_long(Vec[uint8_t]* out, uint64_t value) noexcept nogil
-cdef status_t zk_write_bool(Vec[uint8_t]* out, bint value) noexcept nogil
 # A ustring or a buffer.
 cdef status_t zk_write_bytes(Vec[uint8_t]* out, const uint8_t* bytes, uint32_t length) noexcept nogil
 # A buffer that is null: length -1.

@@ -290,24 +290,12 @@ cdef inline uint8_t* _room(Vec[uint8_t]* out, size_t length) noexcept nogil:
     return out.data + out.size - length
 
 
-cdef inline status_t _write_big(Vec[uint8_t]* out, uint64_t value, int width) noexcept nogil:
-    cdef uint8_t* at = _room(out, width)
+cdef status_t zk_write_int(Vec[uint8_t]* out, int32_t value) noexcept nogil:
+    cdef uint8_t* at = _room(out, 4)
     if at == NULL:
         return NO_MEMORY
-    _put_big(at, value, width)
+    _put_big(at, <uint32_t>value, 4)
     return OK
-
-
-cdef status_t zk_write_int(Vec[uint8_t]* out, int32_t value) noexcept nogil:
-    return _write_big(out, <uint32_t>value, 4)
-
-
-cdef status_t zk_write_long(Vec[uint8_t]* out, uint64_t value) noexcept nogil:
-    return _write_big(out, value, 8)
-
-
-cdef status_t zk_write_bool(Vec[uint8_t]* out, bint value) noexcept nogil:
-    return _write_big(out, 1 if value else 0, 1)
 
 
 cdef status_t zk_write_bytes(Vec[uint8_t]* out, const uint8_t* bytes, uint32_t length) noexcept nogil:

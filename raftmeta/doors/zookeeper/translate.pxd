@@ -13,17 +13,18 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, Command
 from raftmeta.wire.znodes cimport AclEntry, Identity, ZnodeStat
 
-# What the windows of a command point into besides the request; reused.
+# The windows of a command point into this, besides the request; reused.
 cdef struct ZkArena:
     Vec[uint8_t] acls                   # lists of rights in the stored form
     Vec[AclEntry] entries               # of one list
     Vec[Identity] identities
+    Vec[uint8_t] request                # what Command.data shows
 
 cdef void zk_arena_init(ZkArena* arena) noexcept nogil
 cdef void zk_arena_release(ZkArena* arena) noexcept nogil
 
 # --- writes -----------------------------------------------------------------------------------------------------------
-# Make the command of a request with the trait ZK_IS_WRITE: kind, id = owner, name = root, operations, identities. The
+# Make the command of a request with the trait ZK_IS_WRITE: kind, id = owner, name = root, data. The
 # caller adds session, sequence, lowest_unanswered and pointer, and encodes it before request, speaker or arena change.
 # has_ttl: nodes with a time to live are allowed (zookeeper.extendedTypesEnabled). *position: of the operation that is
 # wrong, for zk_reply_refused.

@@ -33,7 +33,8 @@ from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_bin, re
 from raftmeta.wire.windows cimport KEY_BYTES_MAX
 from raftmeta.wire.znodes cimport (ZNODE_ACL_BYTES_MAX, ZNODE_CHECK, ZNODE_CONTAINER, ZNODE_CREATE, ZNODE_DELETE,
                                    ZNODE_EPHEMERAL, ZNODE_PERSISTENT, ZNODE_SET_ACL, ZNODE_SET_DATA, ZNODE_TTL,
-                                   AclEntry, Identity, ZnodeOp, ZnodeStat, znode_acl_encode, znode_acl_next)
+                                   AclEntry, Identity, ZnodeOp, ZnodeStat, znode_acl_encode, znode_acl_next,
+                                   znodes_encode)
 
 cdef enum:
     SEQUENCE_DIGITS = 10                    # "%010d" of PrepRequestProcessor.pRequest2TxnCreate
@@ -53,6 +54,7 @@ cdef void zk_arena_release(ZkArena* arena) noexcept nogil:
     arena.acls.release()
     arena.entries.release()
     arena.identities.release()
+    arena.request.release()
 
 
 # --- lists of rights --------------------------------------------------------------------------------------------------
@@ -229,8 +231,16 @@ cdef int32_t zk_command_make(const ZkRequest* request, const ZkSpeaker* speaker,
         if not into.identities.push(arena.identities.data[i]):
             return ZK_SYSTEM_ERROR
     error = _take_all(request, has_ttl, arena, into, position)
+    if error != ZK_OK:
+        return error
     _place_acls(into, arena)
-    return error
+    arena.request.clear()
+    if znodes_encode(into.is_multi, into.identities.data, <uint32_t>into.identities.size, into.znodes.data,
+                     <uint32_t>into.znodes.size, &arena.request) != OK:
+        return ZK_SYSTEM_ERROR
+    into.data.data = arena.request.data
+    into.data.length = <uint32_t>arena.request.size
+    return ZK_OK
 
 
 # --- results of writes ------------------------------------------------------------------------------------------------
@@ -306,7 +316,7 @@ cdef status_t zk_reply_refused(const ZkRequest* request, uint64_t zxid, int32_t 
     return OK
 
 
-# What a client of ZooKeeper is told; ZK_OK: it is no answer.
+# The code that a client of ZooKeeper is told; ZK_OK: the status is no answer.
 cdef int32_t _error_of(status_t status) noexcept nogil:
     if status == LEASE_EXPIRED:
         return ZK_SESSION_EXPIRED
