@@ -61,7 +61,7 @@ EVENTS = {
 STATES = {0: "disconnected", 3: "connected", 4: "authFailed", 5: "connectedReadOnly", 6: "saslAuthenticated"}
 XID_EVENT, XID_PING, XID_AUTH, XID_SET_WATCHES = -1, -2, -4, -8
 ERROR = -1  # the type of a result of a multi that failed
-CONTAINER_OWNER, TTL_MARK = -(1 << 63), 0xFF << 56
+CONTAINER_OWNER, TTL_MARK, TTL_MAX_MS = -(1 << 63), 0xFF << 56, (1 << 40) - 1
 DATA_SHOWN_BYTES = 60
 UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
@@ -107,8 +107,8 @@ class Reader:
 
 
 def masked(text: str) -> str:
-    """Without what is made anew in each run: identifiers of recipes."""
-    return UUID.sub("<uuid>", text)
+    """Without what is made anew in each run: identifiers of recipes. Each character can be printed."""
+    return UUID.sub("<uuid>", "".join(one if one.isprintable() else repr(one)[1:-1] for one in text))
 
 
 def shown_data(data: bytes | None) -> str:
@@ -251,8 +251,8 @@ class Conversation:
     def _owner(self, owner: int) -> str:
         if owner in (0, CONTAINER_OWNER):
             return "container" if owner else "none"
-        if owner & TTL_MARK == TTL_MARK and owner < 0:
-            return f"ttl:{owner & ~TTL_MARK}"
+        if owner & TTL_MARK == TTL_MARK:
+            return f"ttl:{owner & TTL_MAX_MS}"
         return "self" if owner == self._session else "other"
 
 

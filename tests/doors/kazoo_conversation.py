@@ -25,10 +25,17 @@ def talk(address: str) -> None:
         transactions(client)
         watches(client)
         recipes(client)
-        client.delete(ROOT, recursive=True)
+        remove(client, ROOT)
     finally:
         client.stop()
         client.close()
+
+
+def remove(client: KazooClient, path: str) -> None:
+    """A tree, in the order of names: a server may tell children in any order."""
+    for name in sorted(client.get_children(path)):
+        remove(client, f"{path}/{name}")
+    client.delete(path)
 
 
 def nodes(client: KazooClient) -> None:

@@ -86,7 +86,11 @@ class RawSession:
         self._xid = 0
         last = b"" if read_only is None else flag(read_only)
         self.send_frame(struct.pack(">iqiq", 0, seen_zxid, timeout_ms, session) + data(password) + last)
-        self.reply = self.receive()
+        try:
+            self.reply = self.receive()
+        except (EOFError, OSError):
+            self.drop()
+            raise
         _, self.timeout_ms, self.session, _ = struct.unpack_from(">iiqi", self.reply)
         self.password = self.reply[20:36]
         self.zxid = seen_zxid

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import pytest
 
@@ -32,10 +34,14 @@ class Server:
             except OSError:
                 return
             self._connections.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._serve_until_it_ends, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        stream = connection.makefile("rb")
+    def _serve_until_it_ends(self, connection: socket.socket) -> None:
+        """A tap that is cut resets the connection."""
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as stream:
+            self._serve(connection, stream)
+
+    def _serve(self, connection: socket.socket, stream: BinaryIO) -> None:
         answer = struct.pack(">iiq", 0, 6000, SESSION) + data(bytes(16)) + b"\0"
         while len(head := stream.read(4)) == 4:
             if len(answer) < 30:
@@ -45,7 +51,6 @@ class Server:
                 stream.read(struct.unpack(">i", head)[0])
             connection.sendall(number(len(answer)) + answer)
             answer = b""
-        stream.close()
 
     def close(self) -> None:
         self._listener.close()
