@@ -1,4 +1,4 @@
-# What the ZooKeeper door tells of the cluster's members: the data of /zookeeper/config.
+# The data of /zookeeper/config: the cluster's members as the ZooKeeper door tells them.
 from libc.stdint cimport uint8_t
 
 from raftmeta.doors.zookeeper.state cimport ZkDoor

@@ -144,8 +144,8 @@ cdef void connection_close(ZkDoor* door, ZkConnection* connection) noexcept nogi
 
 
 # --- bytes in ---------------------------------------------------------------------------------------------------------
-# The first bytes: a word of four letters, or a connect request. What is taken of them; 0: more are needed. BAD_LENGTH:
-# neither.
+# The first bytes: a word of four letters, or a connect request. used: so many are taken; 0: more are needed.
+# BAD_LENGTH: neither.
 cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* bytes, size_t length,
                      size_t* used) noexcept nogil:
     cdef FourLetterWord word

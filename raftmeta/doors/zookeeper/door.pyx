@@ -191,7 +191,7 @@ cdef void _take_mail(ZkDoor* door, Mail* mail) noexcept nogil:
         mail = next
 
 
-# What is posted, without signals of the watch. They are acknowledged before its items are taken, so that one that comes
+# All mail but the signals of the watch. They are acknowledged before its items are taken, so that one that comes
 # later rings again; from then on the loop may link the signal into the next list.
 cdef Mail* _open_mailbox(ZkDoor* door) noexcept nogil:
     cdef Mail* first

@@ -58,7 +58,7 @@ cdef enum ZkConnectionState:
     ZK_OPEN = 3
     ZK_CLOSING = 4              # what is in `out` is sent, then it is closed
 
-# What a ticket is for.
+# The purposes of tickets.
 cdef enum ZkTaskKind:
     TASK_NONE = 0
     TASK_WRITE = 1              # of a connection, in its queue
@@ -246,7 +246,7 @@ cdef struct ZkDoor:
     uint64_t round_done
     uint64_t round_position     # that must be reached before reads of the rounds done are served
     bint wants_round            # somebody waits for the next one
-    # What the loop published.
+    # As the loop published it.
     NodeStatus status
     Membership membership
     index_t membership_index

@@ -1,4 +1,4 @@
-# What the ZooKeeper door asks of the loop: tasks out, tickets back, and the door's own session with the cluster.
+# The ZooKeeper door's questions to the loop: tasks out, tickets back, and the door's own session with the cluster.
 #
 # A task is one request of a client, or the door's own wish. Its commands are of the door's session, whose sequences are
 # dense. This module knows no kind of request: `kind` says whose module takes the answer (door.pyx).
@@ -28,8 +28,6 @@ cdef void tasks_release(ZkDoor* door) noexcept nogil
 cdef Submission submission_of(uint8_t kind) noexcept nogil
 
 # --- the door's session -----------------------------------------------------------------------------------------------
-# The next sequence; 0: no memory.
-cdef uint64_t sequence_take(ZkDoor* door) noexcept nogil
 # The command of the task was answered, or is given up.
 cdef void sequence_done(ZkDoor* door, const ZkTask* task) noexcept nogil
 # Fill in session and sequence of door.command, encode it, and submit it as a task of this kind. frame, made: may be

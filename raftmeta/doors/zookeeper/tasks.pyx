@@ -1,4 +1,4 @@
-"""What the ZooKeeper door asks of the loop: bodies.
+"""The ZooKeeper door's questions to the loop: bodies.
 
 It decides which commands have which sequence, and when the door's session is opened or renewed. It never looks into a
 request or a result, and never waits.
@@ -130,7 +130,8 @@ cdef void tasks_release(ZkDoor* door) noexcept nogil:
 
 
 # --- the door's session -----------------------------------------------------------------------------------------------
-cdef uint64_t sequence_take(ZkDoor* door) noexcept nogil:
+# The next sequence; 0: no memory.
+cdef uint64_t _take_sequence(ZkDoor* door) noexcept nogil:
     if not door.answered.push(0):
         return 0
     door.next_sequence += 1
@@ -148,7 +149,7 @@ cdef void sequence_done(ZkDoor* door, const ZkTask* task) noexcept nogil:
 
 cdef status_t command_submit(ZkDoor* door, ZkConnection* connection, uint8_t kind, const Bytes* frame,
                              bint is_urgent, ZkTask** made) noexcept nogil:
-    cdef uint64_t sequence = sequence_take(door)
+    cdef uint64_t sequence = _take_sequence(door)
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef Bytes payload
     cdef ZkTask* task = NULL

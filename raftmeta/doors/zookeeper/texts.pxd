@@ -37,9 +37,11 @@ cdef inline bint add_digits(Vec[uint8_t]* out, uint64_t number, unsigned int bas
     cdef uint8_t[64] digits
     cdef int first = 64
     cdef bint is_rest = True
+    cdef uint8_t digit
     while is_rest:
         first -= 1
-        digits[first] = <uint8_t>b"0123456789abcdef"[number % base]
+        digit = <uint8_t>(number % base)
+        digits[first] = 48 + digit if digit < 10 else 87 + digit
         number //= base
         is_rest = number != 0
     return out.append(digits + first, 64 - first)

@@ -49,7 +49,7 @@ cdef enum:
     ENTRIES_OF_A_FOLDER = 3     # ".", ".." and the listing's own descriptor
 
 
-# What a view points into.
+# The bytes that a view points into.
 cdef struct Gathered:
     char[HOST_BYTES] host
     Vec[ZkConnectionView] connections
