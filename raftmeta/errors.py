@@ -446,6 +446,7 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     statuses.TOO_MANY_MACHINES: (CommandRefused, "the cluster has as many user machines as it may have"),
     statuses.NAME_UNKNOWN: (CommandRefused, "there is no such user or role"),
     statuses.RIGHTS_LIMIT: (CommandRefused, "there are as many users, roles or grants as there may be"),
+    statuses.ZNODE_WRITE: (CommandRefused, "the key is a znode: change it by a request for znodes"),
     statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
@@ -468,6 +469,7 @@ _NOT_EXECUTED: dict[int, tuple[type[NotExecuted], str]] = {
         AuthenticationFailed,
         "no user has proved a password here, or name and password do not fit",
     ),
+    statuses.OUT_OF_ORDER: (NotReady, "the command before it was not applied yet"),
     statuses.QUOTA_EXCEEDED: (QuotaExceeded, "the principal uses as much of the node as it may"),
     statuses.BAD_VERSION: (Unsupported, "the node runs an older version of raftmeta, which does not know this request"),
 }

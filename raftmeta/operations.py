@@ -13,6 +13,7 @@ InvalidArgument that names the field (`then[0].key`). Keys are bytes or str (UTF
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -44,8 +45,12 @@ __all__ = [
     "Update",
     "Value",
     "Version",
+    "Znode",
+    "ZnodeRecord",
+    "ZnodeStat",
     "check_callable",
     "prefix_end",
+    "znode_record",
 ]
 
 Key: TypeAlias = bytes | str
@@ -305,6 +310,77 @@ class KeyRecord(NamedTuple):
     mod_revision: int
     version: int
     lease: int
+
+    @property
+    def znode(self) -> Znode | None:
+        """The znode beside its data; None: the key is no znode, or values were left out."""
+        return None
+
+
+class ZnodeStat(NamedTuple):
+    """ZooKeeper's Stat: zxids are revisions, times are ms since 1970.
+
+    owner: the lease of an ephemeral, 2**63 of a container, 0xff << 56 | ttl of a TTL node, else 0.
+    """
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    owner: int
+    data_length: int
+    children: int
+    pzxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """A znode beside its data, which is the value of its key.
+
+    kind: "persistent", "ephemeral", "container" or "ttl". is_null: the data is null, not empty.
+    acl: (rights, scheme, id) each, rights as in ZooKeeper: 1 read, 2 write, 4 create, 8 delete, 16 admin. Empty:
+    everybody may do everything.
+    """
+
+    stat: ZnodeStat
+    kind: str
+    ttl_ms: int
+    is_null: bool
+    acl: tuple[tuple[int, bytes, bytes], ...]
+
+
+class ZnodeRecord(KeyRecord):
+    """The KeyRecord of a znode; it equals a KeyRecord of the same fields."""
+
+    _znode: Znode
+
+    @property
+    def znode(self) -> Znode:
+        """The znode beside its data."""
+        return self._znode
+
+
+_META = struct.Struct("<QQQQQiiIIIBBH")  # docs/formats.md "Znodes"
+_KINDS = ("persistent", "ephemeral", "container", "ttl")
+
+
+def znode_record(fields: tuple[Any, ...], extension: bytes, acl: list[Any]) -> ZnodeRecord:
+    """The record of a znode. fields: of a KeyRecord; extension: as it came; acl: the rights at its beginning."""
+    mzxid, pzxid, ctime_ms, mtime_ms, ttl_ms, version, aversion, creates, children, _, kind, flags, _ = _META.unpack(
+        extension[-_META.size :]
+    )
+    record = ZnodeRecord(*fields)
+    owner = (0, record.lease, 1 << 63, 0xFF << 56 | ttl_ms)[kind]
+    czxid = 0 if flags & 2 else record.create_revision
+    cversion = (2 * creates - children + (1 << 31)) % (1 << 32) - (1 << 31)
+    stat = ZnodeStat(
+        czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, len(record.value), children, pzxid
+    )
+    record._znode = Znode(stat, _KINDS[kind], ttl_ms, bool(flags & 1), tuple(tuple(entry) for entry in acl))
+    return record
 
 
 @dataclass(frozen=True, slots=True)

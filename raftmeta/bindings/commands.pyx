@@ -28,7 +28,8 @@ from raftmeta import operations
 from raftmeta.errors import InvalidArgument, InvariantBroken
 
 cdef enum:
-    KEY_RECORD_ELEMENTS = 7     # key, value, create, mod, version, lease, flags
+    KEY_RECORD_ELEMENTS = 7     # key, value, create, mod, version, lease, flags; of a znode its extension behind
+    ZNODE_META_BYTES = 64       # at the end of the extension, behind a list of rights
     RESULT_DEPTH_MAX = 2 * TXN_DEPTH_MAX + 4    # nested transactions and their lists, a range and its records
 
 cdef object _Put = operations.Put
@@ -397,8 +398,8 @@ cdef object _read_array(Reader* reader, int depth):
     if depth == RESULT_DEPTH_MAX:
         read_fail(reader, BAD_FIELD)
     _check_read(reader)
-    if count == KEY_RECORD_ELEMENTS and _is_bin(tag):
-        return _read_key_record(reader)
+    if _is_bin(tag) and KEY_RECORD_ELEMENTS <= count <= KEY_RECORD_ELEMENTS + 1:
+        return _read_key_record(reader) if count == KEY_RECORD_ELEMENTS else _read_znode_record(reader)
     values = [_read_value(reader, depth + 1) for _ in range(count)]
     if count == 2 and isinstance(values[1], list):
         if _is_bool(tag):
@@ -416,6 +417,16 @@ cdef object _read_key_record(Reader* reader):
     read_uint(reader, ~<uint32_t>0)     # flags: how the machine keeps the value, nothing for callers
     _check_read(reader)
     return record
+
+cdef object _read_znode_record(Reader* reader):
+    fields = tuple(_read_key_record(reader))
+    extension = _read_bytes(reader)
+    if len(extension) < ZNODE_META_BYTES:
+        read_fail(reader, BAD_FIELD)
+    _check_read(reader)
+    rights = extension[:-ZNODE_META_BYTES]
+    acl = read_values(<const uint8_t*><const char*>rights, <size_t>len(rights))
+    return operations.znode_record(fields, extension, acl[0] if acl else [])
 
 cdef tuple read_result(const uint8_t* data, size_t length):
     cdef Reader reader = reader_over(data, length)

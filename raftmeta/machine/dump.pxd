@@ -10,6 +10,7 @@
 # and the history only what is new. Nodes that the two roots share are not even looked at.
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
+from raftmeta.machine.entry cimport ENTRY_ZNODE, ZnodeMeta
 from raftmeta.machine.state cimport Machine
 from raftmeta.machine.tree_state cimport Root
 from raftmeta.native.containers cimport Vec
@@ -90,6 +91,22 @@ cdef packed struct DumpVersion:
     uint32_t value_length
     uint16_t key_length
     uint16_t flags
+
+# Whether a version of a znode has room for its extension; of a plain key always.
+cdef inline bint version_is_whole(const DumpVersion* version) noexcept nogil:
+    cdef const uint8_t* end = <const uint8_t*>version + sizeof(DumpVersion) + version.key_length + version.value_length
+    if not version.flags & ENTRY_ZNODE:
+        return True
+    return version.value_length >= sizeof(ZnodeMeta) and (
+        (<const ZnodeMeta*>(end - sizeof(ZnodeMeta))).acl_length <= version.value_length - sizeof(ZnodeMeta))
+
+# Bytes of its value that readers see.
+cdef inline uint32_t version_data_length(const DumpVersion* version) noexcept nogil:
+    cdef const uint8_t* end = <const uint8_t*>version + sizeof(DumpVersion) + version.key_length + version.value_length
+    if not version.flags & ENTRY_ZNODE:
+        return version.value_length
+    return version.value_length - <uint32_t>sizeof(ZnodeMeta) - (
+        (<const ZnodeMeta*>(end - sizeof(ZnodeMeta))).acl_length)
 
 cdef packed struct DumpRevision:
     uint64_t revision

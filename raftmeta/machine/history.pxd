@@ -26,7 +26,7 @@ cdef union StepChanges:
 cdef struct Step:
     uint64_t wall_ms                # of the entry, advisory
     uint32_t bytes                  # that it counts in history_bytes
-    uint16_t count                  # at most CHANGES_MAX
+    uint16_t count                  # at most CHANGES_MAX, twice that where leases of znodes end
     uint8_t is_many                 # the changes stand in `many`; else the one change in `single`
     StepChanges changes
 

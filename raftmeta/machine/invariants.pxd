@@ -15,3 +15,5 @@ cdef enum MachineInvariant:
     BROKEN_LEASE_DETACHED = 212         # a = lease that loses a key, b = revision of the version, which it has not
     BROKEN_HISTORY_FLOOR = 213          # a = floor of the history, b = newest revision
     BROKEN_HISTORY_TRIMMED = 214        # a = newest revision that was given back, b = floor of the history
+    BROKEN_ZNODE_PARENT = 215           # a = revision of a znode that goes, b = children that its parent has
+    BROKEN_ZNODE_LEASE = 216            # a = lease of a container or a TTL node, b = keys that it has

@@ -22,6 +22,7 @@ cdef struct Lease:
     uint64_t ttl_ms
     Entry* first                # attached keys, linked in no particular order
     uint32_t key_count
+    uint32_t znode_count        # of them znodes: the parent of each changes with it
     uint32_t planned_count      # keys the entry under way will attach; counts only while planned_at is its index
     uint64_t planned_at
     bint is_ending              # its keys are being deleted with it: no need to detach them one by one
@@ -50,6 +51,13 @@ cdef status_t leases_grant(Leases* leases, uint64_t id, uint64_t ttl_ms, uint64_
 cdef void leases_renew(Leases* leases, Lease* lease, uint64_t lease_ms) noexcept nogil
 # Forget a lease; keys still attached are forgotten as attached, not deleted.
 cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil
+
+# Room for one more key of the lease, counted over what the entry at `index` has planned so far. Keys that the entry
+# takes from the lease give no room: the answer must not depend on the order. LEASE_EXPIRED: there is no such lease, or
+# it is one of the machine's. TOO_MANY_CHANGES.
+cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexcept nogil
+# Whether the machine granted the lease, for a container or a TTL node: then nobody else may use it.
+cdef bint lease_is_own(const Lease* lease) noexcept nogil
 
 # `entry` became the newest of its key and names this lease. False: no memory.
 cdef bint leases_attach(Leases* leases, Lease* lease, Entry* entry) noexcept nogil

@@ -11,9 +11,12 @@ from libc.string cimport memcpy
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_add, deadlines_remove
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
-from raftmeta.machine.tree cimport entry_key
+from raftmeta.machine.tree cimport ENTRY_ZNODE, entry_key, entry_meta
 from raftmeta.native.intrinsics cimport hash128, next_random
-from raftmeta.status cimport COMMAND_INVALID, ID_CONFLICT, NO_MEMORY, OK, VALUE_TOO_LARGE
+from raftmeta.status cimport (COMMAND_INVALID, ID_CONFLICT, LEASE_EXPIRED, NO_MEMORY, OK, TOO_MANY_CHANGES,
+                              VALUE_TOO_LARGE)
+from raftmeta.wire.commands cimport CHANGES_MAX
+from raftmeta.wire.znodes cimport ZNODE_CONTAINER, ZNODE_TTL
 
 # The part of a lease that the state hash covers.
 cdef packed struct LeaseImage:
@@ -124,6 +127,26 @@ cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil:
 
 
 # --- attached keys ----------------------------------------------------------------------------------------------------
+cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexcept nogil:
+    cdef Lease* lease = leases_find(leases, id)
+    if lease == NULL or lease_is_own(lease):
+        return LEASE_EXPIRED
+    if lease.planned_at != index:
+        lease.planned_at = index
+        lease.planned_count = 0
+    if lease.key_count + lease.planned_count >= CHANGES_MAX:
+        return TOO_MANY_CHANGES
+    lease.planned_count += 1
+    return OK
+
+# Such a lease has exactly one key, and is never without.
+cdef bint lease_is_own(const Lease* lease) noexcept nogil:
+    cdef uint8_t kind
+    if lease.key_count != 1 or not lease.first.flags & ENTRY_ZNODE:
+        return False
+    kind = entry_meta(lease.first).kind
+    return kind == ZNODE_CONTAINER or kind == ZNODE_TTL
+
 cdef bint leases_attach(Leases* leases, Lease* lease, Entry* entry) noexcept nogil:
     cdef Attachment* attachment = leases.attached.insert(<uint64_t>entry)
     if attachment == NULL:
@@ -133,6 +156,7 @@ cdef bint leases_attach(Leases* leases, Lease* lease, Entry* entry) noexcept nog
         leases.attached.find(<uint64_t>lease.first).previous = entry
     lease.first = entry
     lease.key_count += 1
+    lease.znode_count += (entry.flags & ENTRY_ZNODE) != 0
     return True
 
 cdef void leases_detach(Leases* leases, Lease* lease, Entry* entry) noexcept nogil:
@@ -145,6 +169,7 @@ cdef void leases_detach(Leases* leases, Lease* lease, Entry* entry) noexcept nog
     if attachment.next != NULL:
         leases.attached.find(<uint64_t>attachment.next).previous = attachment.previous
     lease.key_count -= 1
+    lease.znode_count -= (entry.flags & ENTRY_ZNODE) != 0
 
 cdef int _by_key(const void* left, const void* right) noexcept nogil:
     cdef const Entry* a = (<const Entry**>left)[0]

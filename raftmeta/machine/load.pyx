@@ -19,15 +19,17 @@ from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, Rights
 from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_RIGHTS
-from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, Cursor, Entry, cursor_next, cursor_seek, entry_key,
-                                    entry_previous, tree_cut_chain, tree_find, tree_free_entry, tree_load,
-                                    tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_RIGHTS,
+                                     LEVEL_OF_ZNODES)
+from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
+                                    cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
+                                    tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
                                     tree_remove, tree_writer_root)
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport (FORMAT_MACHINE_NAME_BYTES_MAX, UserCommand, UserMachine, UserMachines,
                                              users_are_whole, users_release, users_restore, users_restore_command,
                                              users_restore_part)
+from raftmeta.machine.znodes cimport znode_is_sound
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport BAD_CHECKSUM, BAD_FIELD, BAD_LENGTH, BAD_VERSION, INCOMPLETE, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KEY_BYTES_MAX, Bytes
@@ -314,7 +316,7 @@ cdef status_t _load_rights(Machine* machine, uint32_t kind, const uint8_t* bytes
 
 
 # --- keys and history -------------------------------------------------------------------------------------------------
-cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) noexcept nogil:
+cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
     if fields.flags & ENTRY_TOMBSTONE:
         if fields.flags != ENTRY_TOMBSTONE or fields.value_length or fields.lease or fields.create_revision:
             return False
@@ -322,9 +324,13 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields) 
             return (machine.load.is_difference and machine.compacted > machine.load.since_revision
                     and fields.version == 0 and fields.mod_revision == 0)
         return fields.version == 0 and fields.mod_revision == machine.load.revision
-    if fields.flags & ~<uint16_t>ENTRY_COUNTER or fields.version == 0 or fields.create_revision == 0:
+    if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE) or fields.version == 0 or fields.create_revision == 0:
         return False
     if fields.flags & ENTRY_COUNTER and fields.value_length != sizeof(uint64_t):
+        return False
+    if fields.flags == ENTRY_ZNODE and (
+            machine.feature_level < LEVEL_OF_ZNODES
+            or not znode_is_sound(value, fields.value_length, fields.mod_revision, fields.lease)):
         return False
     if fields.create_revision > fields.mod_revision:
         return False
@@ -339,7 +345,9 @@ cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* 
     cdef status_t status
     if rest.length != <uint64_t>fields.key_length + fields.value_length:
         return BAD_LENGTH
-    if fields.key_length == 0 or fields.key_length > KEY_BYTES_MAX or not _is_sound(machine, kind, fields):
+    if fields.key_length == 0 or fields.key_length > KEY_BYTES_MAX:
+        return BAD_FIELD
+    if not _is_sound(machine, kind, fields, rest.data + fields.key_length):
         return BAD_FIELD
     if kind == DUMP_KEY and fields.flags & ENTRY_TOMBSTONE:
         return _load_gone(machine, rest.data, fields.key_length)
@@ -387,7 +395,7 @@ cdef status_t _load_gone(Machine* machine, const uint8_t* key, uint16_t key_leng
 cdef status_t _load_revision(Machine* machine, const DumpRevision* fields) noexcept nogil:
     if fields.revision != machine.history.newest + 1 or fields.revision > machine.revision:
         return BAD_FIELD
-    if fields.count == 0 or fields.count > CHANGES_MAX:
+    if fields.count == 0 or fields.count > 2 * CHANGES_MAX:
         return BAD_FIELD
     machine.load.revision = fields.revision
     machine.load.changes_left = <uint32_t>fields.count

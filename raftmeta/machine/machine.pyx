@@ -21,10 +21,10 @@ from raftmeta.machine.history cimport (Step, history_commit, history_prepare, hi
                                        step_changes)
 from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_DETACHED,
                                           BROKEN_LEASE_KEYS, BROKEN_PLAN_REVISION, BROKEN_SESSION_WINDOW)
-from raftmeta.machine.leases cimport (Lease, leases_attach, leases_choose_id, leases_detach, leases_end, leases_find,
-                                      leases_grant, leases_keys, leases_release, leases_renew)
-from raftmeta.machine.plan cimport (Planned, is_live, plan_changes, plan_clear, plan_delete, plan_release, plan_touch,
-                                    planned_is_change)
+from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_attach, leases_choose_id, leases_detach, leases_end,
+                                      leases_find, leases_grant, leases_keys, leases_release, leases_renew)
+from raftmeta.machine.plan cimport (Planned, PlannedZnode, is_live, plan_changes, plan_clear, plan_delete,
+                                    plan_release, plan_touch, planned_is_change)
 from raftmeta.machine.rights cimport (rights_change, rights_check_token, rights_has_token, rights_lease_ended,
                                       rights_leases_ended, rights_own_lease, rights_own_session, rights_release,
                                       rights_session_ended, rights_session_owner)
@@ -32,28 +32,30 @@ from raftmeta.machine.rights_decide cimport rights_decide, rights_know
 from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, PHASE_EVALUATE,
-                                     PHASE_IDLE, PHASE_MAKE)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES,
+                                     LEVEL_OF_ZNODES, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
-from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find, tree_free_entry,
-                                    tree_new_entry, tree_put)
+from raftmeta.machine.tree cimport (ENTRY_ZNODE, Entry, entry_key, tree_create_with, tree_destroy, tree_find,
+                                    tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_release
+from raftmeta.machine.znodes cimport (znodes_begin, znodes_keep_lease, znodes_plan_removed, znodes_settle,
+                                      znodes_step)
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
                                     MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, KEY_INVALID,
-                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, PERMISSION_DENIED, SESSION_UNKNOWN,
-                              UNKNOWN_ENTRY, VALUE_TOO_LARGE)
+                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, OUT_OF_ORDER, PERMISSION_DENIED,
+                              SESSION_UNKNOWN, UNKNOWN_ENTRY, VALUE_TOO_LARGE, ZNODE_REFUSED, ZNODE_WRITE, is_fatal)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP,
-                                     SPEAKER_NONE, Bytes, Command, Fence, LeaseItem, command_decode, command_init,
-                                     command_release, result_array, result_begin, result_bytes, result_nil,
-                                     result_unsigned)
+                                     COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem, command_decode,
+                                     command_init, command_release, result_array, result_begin, result_bytes,
+                                     result_nil, result_unsigned)
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
@@ -131,7 +133,7 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     result.sequence = command.sequence
     if status == NO_MEMORY:
         return _fatal(result, status)
-    if status == COMMAND_INVALID and command.kind > COMMAND_RIGHTS:
+    if status == COMMAND_INVALID and command.kind > COMMAND_ZNODES:
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
@@ -206,7 +208,20 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     status = session_lookup(session, command.sequence, &kept)
     if status == OK:
         _repeat(result, kept)
-    return OK if status == NOT_FOUND else status
+    if status == NOT_FOUND:
+        return _admit_order(session, command.pointer) if command.kind == COMMAND_ZNODES else OK
+    return status
+
+# A session sends requests without waiting, and none must overtake an earlier one:
+#     1. a node sends A and then B, and the leader changes,
+#     2. A was never in a log; B is proposed again first,
+#     3. B would be applied before A.
+# Nothing is kept, so B may be sent again once A was. A below the floor was applied, and its caller has the answer.
+cdef inline status_t _admit_order(Session* session, uint64_t after) noexcept nogil:
+    cdef const Kept* kept = NULL
+    if after < session.floor or session_lookup(session, after, &kept) == OK:
+        return OK
+    return OUT_OF_ORDER
 
 # The answer is the one from then, to the byte.
 cdef void _repeat(ApplyResult* result, const Kept* kept) noexcept nogil:
@@ -232,6 +247,10 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
         status = transaction_begin(&machine.transaction, command, &machine.plan, &machine.leases,
                                    machine.limits.value_bytes_max, record.index)
         machine.phase = PHASE_EVALUATE
+        return _continue(machine, record, result) if status == OK else _conclude(machine, record, result, status)
+    if command.kind == COMMAND_ZNODES and machine.feature_level >= LEVEL_OF_ZNODES:
+        status = znodes_begin(machine, record.index, record.wall_ms)
+        machine.phase = PHASE_ZNODES
         return _continue(machine, record, result) if status == OK else _conclude(machine, record, result, status)
     if command.kind == COMMAND_LEASE_REVOKE:
         return _conclude(machine, record, result, _revoke(machine))
@@ -289,6 +308,8 @@ cdef status_t _keep_alive(Machine* machine) noexcept nogil:
         lease = leases_find(&machine.leases, command.leases.data[i].lease)
         if lease != NULL and rights_has_token(&machine.rights, lease.due.id):
             lease = NULL        # nobody keeps a token alive
+        if lease != NULL and lease_is_own(lease):
+            lease = NULL        # nor what the machine granted
         if lease != NULL:
             mark(MARK_LEASE_RENEWED)
             leases_renew(&machine.leases, lease, machine.lease_ms)
@@ -298,7 +319,9 @@ cdef status_t _keep_alive(Machine* machine) noexcept nogil:
 
 cdef status_t _revoke(Machine* machine) noexcept nogil:
     cdef Lease* lease = leases_find(&machine.leases, machine.command.id)
-    return _plan_end(machine, lease) if lease != NULL else <status_t>LEASE_EXPIRED
+    if lease == NULL:
+        return LEASE_EXPIRED
+    return <status_t>ZNODE_WRITE if lease_is_own(lease) else _plan_end(machine, lease)
 
 # The leader saw these deadlines pass; since then a keep-alive may have come. Leases that are no longer due, and those
 # whose keys would make the entry too large, are left: the leader names them again.
@@ -313,7 +336,11 @@ cdef status_t _expire_leases(Machine* machine) noexcept nogil:
         if lease == NULL or lease.is_ending or not _is_due(lease.due.deadline_ms, item, machine.lease_ms):
             mark(MARK_RENEWED_BEFORE_EXPIRY)
             continue
-        if machine.plan.changes.size + lease.key_count > CHANGES_MAX:
+        if znodes_keep_lease(lease):
+            leases_renew(&machine.leases, lease, machine.lease_ms)
+            continue
+        if (machine.plan.changes.size
+                and machine.plan.changes.size + lease.key_count + lease.znode_count > CHANGES_MAX):
             continue
         status = _plan_end(machine, lease)
         if status != OK:
@@ -336,6 +363,11 @@ cdef status_t _plan_end(Machine* machine, Lease* lease) noexcept nogil:
     for i in range(machine.entries.size):
         key.data = entry_key(machine.entries.data[i])
         key.length = machine.entries.data[i].key_length
+        if machine.entries.data[i].flags & ENTRY_ZNODE:
+            status = znodes_plan_removed(machine, &key)
+            if status != OK:
+                return status
+            continue
         status = plan_touch(&machine.plan, &key, &planned)
         if status != OK:
             return status
@@ -441,7 +473,10 @@ cdef ApplyOutcome _continue(Machine* machine, const Record* record, ApplyResult*
     cdef status_t status
     if machine.phase == PHASE_MAKE:
         return _make(machine, record, result)
-    status = transaction_step(&machine.transaction, machine.limits.changes_per_slice, &done)
+    if machine.phase == PHASE_ZNODES:
+        status = znodes_step(machine, machine.limits.changes_per_slice, &done)
+    else:
+        status = transaction_step(&machine.transaction, machine.limits.changes_per_slice, &done)
     if status == OK and not done:
         return APPLY_MORE
     return _conclude(machine, record, result, status)
@@ -450,7 +485,9 @@ cdef ApplyOutcome _continue(Machine* machine, const Record* record, ApplyResult*
 cdef ApplyOutcome _conclude(Machine* machine, const Record* record, ApplyResult* result,
                             status_t status) noexcept nogil:
     cdef uint32_t count
-    if status == NO_MEMORY:
+    if status == OK and machine.plan.znodes.size:
+        status = znodes_settle(machine, record.index)
+    if is_fatal(status):
         return _fatal(result, status)
     if status != OK:
         return _finish(machine, record, result, status)
@@ -493,13 +530,20 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
 cdef status_t _change(Machine* machine, const Planned* planned) noexcept nogil:
     cdef Step* step = machine.history.prepared
     cdef Entry* before = planned.before
+    cdef const PlannedZnode* znode
     cdef Entry* entry
     cdef status_t status
     if planned.mod_revision != machine.history.newest + 1:
         return broken(&machine.broken, BROKEN_PLAN_REVISION, planned.mod_revision, machine.history.newest + 1)
-    entry = tree_new_entry(
-        machine.tree, planned.key.data, <uint16_t>planned.key.length, planned.value.data, planned.value.length,
-        planned.create_revision, planned.mod_revision, planned.version, planned.lease, planned.flags)
+    if planned.flags & ENTRY_ZNODE:
+        znode = &machine.plan.znodes.data[planned.znode - 1]
+        entry = tree_new_znode(
+            machine.tree, &planned.key, &planned.value, &znode.acl, &znode.meta, planned.create_revision,
+            planned.mod_revision, planned.version, planned.lease, planned.flags)
+    else:
+        entry = tree_new_entry(
+            machine.tree, planned.key.data, <uint16_t>planned.key.length, planned.value.data, planned.value.length,
+            planned.create_revision, planned.mod_revision, planned.version, planned.lease, planned.flags)
     if entry == NULL:
         return NO_MEMORY
     status = tree_put(machine.tree, entry)
@@ -556,7 +600,7 @@ cdef bint _encode(Machine* machine, status_t status) noexcept nogil:
     out.clear()
     if result_begin(out, status, machine.revision) != OK:
         return False
-    if status == OK and body.size > 0:
+    if (status == OK or status == ZNODE_REFUSED) and body.size > 0:
         return out.append(body.data, body.size)
     if status == PERMISSION_DENIED:
         return _encode_denial(machine)
@@ -589,7 +633,9 @@ cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
     if command.kind == COMMAND_FEATURE_LEVEL:
         return command.id
     if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
-        return LEVEL_OF_RIGHTS
+        return LEVEL_OF_ZNODES if command.kind == COMMAND_ZNODES else LEVEL_OF_RIGHTS
+    if command.kind == COMMAND_ZNODES:
+        return LEVEL_OF_ZNODES
     return LEVEL_OF_USER_MACHINES if command.kind in (COMMAND_USER, COMMAND_USER_DUMP) else 1
 
 

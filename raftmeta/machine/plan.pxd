@@ -7,6 +7,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
+from raftmeta.machine.entry cimport ZnodeMeta
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry
 from raftmeta.machine.tree_state cimport Tree
 from raftmeta.native.containers cimport Vec
@@ -23,13 +24,22 @@ cdef struct Planned:
     uint64_t version            # 0: deleted
     uint64_t lease
     uint16_t flags              # ENTRY_*
+    uint32_t znode              # place in Plan.znodes, counted from 1; 0: it is none, or its value and extension stay
+
+# The extension of a planned znode. Planned.value is its data alone.
+cdef struct PlannedZnode:
+    uint32_t change             # place in Plan.changes
+    Bytes acl
+    ZnodeMeta meta
 
 cdef struct Plan:
     Tree* tree
     uint64_t revision           # that the changes get
+    uint32_t changes_max        # CHANGES_MAX; more where leases end, which must not get stuck
+    Vec[PlannedZnode] znodes
     Vec[Planned] changes        # in the order of first touch
     Vec[uint32_t] by_key        # positions in changes, in key order
-    Vec[uint8_t] scratch        # keys built from results and counters; room for all is reserved before the first
+    Vec[uint8_t] scratch        # keys built from results, and counters; room for all is reserved before the first
     uint32_t made               # changes[0, made) stand in the tree
 
 cdef inline bint is_live(const Entry* entry) noexcept nogil:
@@ -58,9 +68,14 @@ cdef void plan_release(Plan* plan) noexcept nogil
 cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil
 # The key as the entry sees it now. False: it does not exist.
 cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil
-# The planned change of key, added as no change if there is none. TOO_MANY_CHANGES beyond CHANGES_MAX keys, NO_MEMORY.
+# The planned change of key, NULL: the entry did not touch it. Valid as that of plan_touch.
+cdef Planned* plan_find(Plan* plan, const Bytes* key) noexcept nogil
+# The planned change of key, added as no change if there is none. TOO_MANY_CHANGES beyond changes_max keys, NO_MEMORY.
 # The pointer is valid until the next plan_touch.
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil
+# The extension of a planned change, which becomes a znode's: as found, or zeroed. NULL: no memory. Valid until the
+# next.
+cdef PlannedZnode* plan_znode(Plan* plan, Planned* planned) noexcept nogil
 cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil
 cdef void plan_delete(Plan* plan, Planned* planned) noexcept nogil
 # Append the first `most` keys of [key, end) as the entry sees them; end empty: to the last key. *count: how many keys

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove, memset
 
+from raftmeta.machine.entry cimport ENTRY_ZNODE, entry_data_length, entry_meta
 from raftmeta.machine.tree cimport (Cursor, cursor_next, cursor_seek, entry_key, entry_value, tree_find,
                                     tree_writer_root)
 from raftmeta.native.containers cimport Vec
@@ -14,7 +15,9 @@ cdef void entry_view(const Entry* entry, KeyView* view) noexcept nogil:
     view.key.data = entry_key(entry)
     view.key.length = entry.key_length
     view.value.data = entry_value(entry)
-    view.value.length = entry.value_length
+    view.value.length = entry_data_length(entry)
+    view.extension.data = view.value.data + view.value.length
+    view.extension.length = entry.value_length - view.value.length
     view.create_revision = entry.create_revision
     view.mod_revision = entry.mod_revision
     view.version = entry.version
@@ -29,18 +32,24 @@ cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil:
     view.version = planned.version
     view.lease = planned.lease
     view.flags = planned.flags
+    # No entry writes znodes and shows records: plan_view takes a znode that it shows from the tree.
+    view.extension.data = NULL
+    view.extension.length = 0
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef void plan_release(Plan* plan) noexcept nogil:
     plan.changes.release()
+    plan.znodes.release()
     plan.by_key.release()
     plan.scratch.release()
 
 cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil:
     plan.tree = tree
     plan.revision = revision
+    plan.changes_max = CHANGES_MAX
     plan.changes.clear()
+    plan.znodes.clear()
     plan.by_key.clear()
     plan.scratch.clear()
     plan.made = 0
@@ -93,13 +102,17 @@ cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil:
     entry_view(entry, view)
     return True
 
+cdef Planned* plan_find(Plan* plan, const Bytes* key) noexcept nogil:
+    cdef size_t place = _lower_bound(plan, key)
+    return _at(plan, place) if place < plan.by_key.size and _compare_at(plan, place, key) == 0 else NULL
+
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil:
     cdef size_t place = _lower_bound(plan, key)
     cdef Planned fresh
     if place < plan.by_key.size and _compare_at(plan, place, key) == 0:
         planned[0] = _at(plan, place)
         return OK
-    if plan.changes.size == CHANGES_MAX:
+    if plan.changes.size >= plan.changes_max:
         return TOO_MANY_CHANGES
     _as_found(plan, key, &fresh)
     if not plan.changes.push(fresh):
@@ -118,12 +131,27 @@ cdef void _as_found(Plan* plan, const Bytes* key, Planned* planned) noexcept nog
         planned.flags = ENTRY_TOMBSTONE
         return
     planned.value.data = entry_value(before)
-    planned.value.length = before.value_length
+    planned.value.length = entry_data_length(before)
     planned.create_revision = before.create_revision
     planned.mod_revision = before.mod_revision
     planned.version = before.version
     planned.lease = before.lease
     planned.flags = before.flags
+
+cdef PlannedZnode* plan_znode(Plan* plan, Planned* planned) noexcept nogil:
+    cdef PlannedZnode fresh
+    if planned.znode:
+        return &plan.znodes.data[planned.znode - 1]
+    memset(&fresh, 0, sizeof(PlannedZnode))
+    fresh.change = <uint32_t>(planned - plan.changes.data)
+    if planned.flags & ENTRY_ZNODE:
+        fresh.meta = entry_meta(planned.before)[0]
+        fresh.acl.data = planned.value.data + planned.value.length
+        fresh.acl.length = fresh.meta.acl_length
+    if not plan.znodes.push(fresh):
+        return NULL
+    planned.znode = <uint32_t>plan.znodes.size
+    return &plan.znodes.back()
 
 cdef void plan_put(Plan* plan, Planned* planned, const Bytes* value, uint64_t lease, uint16_t flags) noexcept nogil:
     if not planned_is_live(planned):

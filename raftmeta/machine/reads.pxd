@@ -24,7 +24,8 @@ cdef status_t machine_get(Machine* machine, const Bytes* key, uint64_t revision,
 cdef status_t machine_get_shared(Machine* machine, const Bytes* key, uint64_t at_revision, Vec[uint8_t]* out,
                                  uint64_t* revision) noexcept nogil
 # Appends up to `limit` records (0: none) or bytes_max bytes of [key, end) in key order, at least one; *more: there is
-# more, and the next call starts after the last key with the same at_revision. keys_only: values are left empty.
+# more, and the next call starts after the last key with the same at_revision. keys_only: values are left empty, and
+# extensions out.
 # count_only: nothing is appended, *count is that of the whole range; otherwise of the records appended.
 # A group is appended as a bin, in its place among the records, and counts as one of them. The page behind a group
 # starts at the first key that does not begin with it.

@@ -155,6 +155,7 @@ cdef status_t _append(Vec[uint8_t]* out, const Entry* entry, uint32_t group, bin
     entry_view(entry, &view)
     if keys_only:
         view.value.length = 0
+        view.extension.length = 0
     return result_key(out, &view)
 
 cdef status_t _collect(const Root* root, const Bytes* key, const Bytes* end, uint64_t revision,

@@ -13,9 +13,10 @@ from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE,
                                      COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
-                                     COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE, OP_GET, OP_KEEP_VALUE,
-                                     OP_KEY_FROM_RESULT, OP_PUT, OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
+                                     COMMAND_ZNODES, COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE, OP_GET,
+                                     OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT, OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
+from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_EPHEMERAL, ZnodeOp
 
 
 # --- who speaks -------------------------------------------------------------------------------------------------------
@@ -88,6 +89,8 @@ cdef status_t rights_decide(Rights* rights, Leases* leases, const SpeakerOf* spe
     if command.kind == COMMAND_USER:
         # A user machine counts as the key of its name.
         return _need(user, RIGHT_READ | RIGHT_WRITE, &command.name, NULL, True, denial)
+    if command.kind == COMMAND_ZNODES:
+        return _decide_znodes(rights, leases, user, command, denial)
     if command.kind in (COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE):
         return _decide_lease(rights, leases, user, command, denial)
     return _deny(RIGHT_ADMIN, denial)
@@ -173,28 +176,52 @@ cdef status_t _decide_op(Rights* rights, Leases* leases, const TableUser* user, 
     if op.lease != 0:           # its end shows by the revision whether the key was still attached
         needed |= RIGHT_LEASE | RIGHT_READ
     if op.flags & OP_KEY_FROM_RESULT:
-        status = _need_numbered(user, needed, op, denial)
+        status = _need_numbered(user, needed, &op.key, denial)
     else:
         status = _need(user, needed, &op.key, &op.end, op.kind != OP_RANGE and op.kind != OP_DELETE_RANGE, denial)
     if status == OK and op.lease != 0 and _is_of_another(rights, leases, user, op.lease):
         status = _deny_keys(RIGHT_LEASE, &op.key, NULL, True, denial)
     return status
 
+# A request for znodes tells about each of its keys. A key that is too long is refused later (machine/znodes).
+cdef status_t _decide_znodes(Rights* rights, Leases* leases, const TableUser* user, const Command* command,
+                             Denial* denial) noexcept nogil:
+    cdef const ZnodeOp* op
+    cdef uint8_t needed
+    cdef status_t status = OK
+    cdef size_t i
+    if command.id != 0 and _is_of_another(rights, leases, user, command.id):
+        return _deny(RIGHT_LEASE, denial)
+    for i in range(command.znodes.size):
+        op = &command.znodes.data[i]
+        needed = RIGHT_READ if op.kind == ZNODE_CHECK else RIGHT_READ | RIGHT_WRITE
+        if op.kind == ZNODE_CREATE and op.node_kind == ZNODE_EPHEMERAL:
+            needed |= RIGHT_LEASE
+        if op.key.length == 0:
+            continue
+        if op.is_sequential:
+            status = _need_numbered(user, needed, &op.key, denial)
+        else:
+            status = _need(user, needed, &op.key, NULL, True, denial)
+        if status != OK:
+            break
+    return status
+
 # Twenty digits follow the key: they stand between '0' and the byte behind '9'.
-cdef status_t _need_numbered(const TableUser* user, uint8_t needed, const Op* op, Denial* denial) noexcept nogil:
+cdef status_t _need_numbered(const TableUser* user, uint8_t needed, const Bytes* key, Denial* denial) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX + 1] low
     cdef uint8_t[KEY_BYTES_MAX + 1] high
     cdef Bytes start, end
-    memcpy(low, op.key.data, op.key.length)
-    memcpy(high, op.key.data, op.key.length)
-    low[op.key.length] = 48
-    high[op.key.length] = 58
+    memcpy(low, key.data, key.length)
+    memcpy(high, key.data, key.length)
+    low[key.length] = 48
+    high[key.length] = 58
     start.data = low
     end.data = high
-    start.length = end.length = op.key.length + 1
+    start.length = end.length = key.length + 1
     if _need(user, needed, &start, &end, False, denial) == OK:
         return OK
-    return _deny_keys(denial.right, &op.key, NULL, True, denial)
+    return _deny_keys(denial.right, key, NULL, True, denial)
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------

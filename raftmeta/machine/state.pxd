@@ -49,6 +49,13 @@ cdef enum Phase:
     PHASE_IDLE = 0
     PHASE_EVALUATE = 1              # its transaction; nothing is changed yet
     PHASE_MAKE = 2                  # its changes are being put into the tree
+    PHASE_ZNODES = 3                # its request for znodes is evaluated; nothing is changed yet
+
+# A request for znodes under way (znodes.pyx).
+cdef struct ZnodesRun:
+    uint64_t index                  # of the entry
+    uint64_t wall_ms
+    uint32_t next                   # operation
 
 cdef struct LoadState:
     uint32_t kind                   # of the last record loaded
@@ -84,6 +91,7 @@ cdef struct Machine:
     Denial denial                   # why the last entry was refused, if it was
     Transaction transaction
     Plan plan
+    ZnodesRun run
     Vec[Lease*] ending              # leases that go with the plan
     Vec[Entry*] entries             # keys of a lease that ends
     Vec[uint8_t] result             # encoded, of the last entry

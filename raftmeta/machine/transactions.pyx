@@ -8,13 +8,13 @@ failing operation may leave its planned change half made.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from raftmeta.machine.leases cimport Lease, leases_find
+from raftmeta.machine.leases cimport leases_reserve
 from raftmeta.machine.plan cimport (Planned, compare_bytes, plan_delete, plan_put, plan_range, plan_touch, plan_view,
                                     planned_is_live, planned_view)
-from raftmeta.machine.tree cimport ENTRY_COUNTER
+from raftmeta.machine.tree cimport ENTRY_COUNTER, ENTRY_ZNODE
 from raftmeta.native.intrinsics cimport big64
-from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, KEY_EXISTS, KEY_MISSING, LEASE_EXPIRED, NO_MEMORY,
-                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE)
+from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, KEY_EXISTS, KEY_MISSING, NO_MEMORY, NOT_A_NUMBER,
+                              NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
                                      COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
                                      COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
@@ -184,7 +184,7 @@ cdef status_t _put(Transaction* transaction, const Op* op, uint32_t first) noexc
         return status
     lease = planned.lease if op.flags & OP_KEEP_LEASE else op.lease
     if lease != 0 and lease != planned.lease:
-        status = _reserve_attachment(transaction, lease)
+        status = leases_reserve(transaction.leases, lease, transaction.index)
         if status != OK:
             return status
     status = _previous(transaction, op, planned)
@@ -199,22 +199,10 @@ cdef inline status_t _may_put(const Op* op, const Planned* planned) noexcept nog
         return KEY_MISSING if op.kind == OP_UPDATE or op.flags & OP_KEEP_VALUE else OK
     if op.kind == OP_CREATE:
         return KEY_EXISTS
+    if planned.flags & ENTRY_ZNODE:
+        return ZNODE_WRITE
     if op.expected_revision != 0 and op.expected_revision != planned.mod_revision:
         return COMPARE_FAILED
-    return OK
-
-# Room for one more key of the lease, counted over what the entry has planned so far. Keys that the entry takes
-# from the lease give no room: the answer must not depend on the order.
-cdef status_t _reserve_attachment(Transaction* transaction, uint64_t id) noexcept nogil:
-    cdef Lease* lease = leases_find(transaction.leases, id)
-    if lease == NULL:
-        return LEASE_EXPIRED
-    if lease.planned_at != transaction.index:
-        lease.planned_at = transaction.index
-        lease.planned_count = 0
-    if lease.key_count + lease.planned_count >= CHANGES_MAX:
-        return TOO_MANY_CHANGES
-    lease.planned_count += 1
     return OK
 
 # The result of a put: the record before it on request, else nil.
@@ -259,6 +247,8 @@ cdef status_t _delete(Transaction* transaction, const Op* op) noexcept nogil:
     cdef status_t status
     if not exists and op.flags & OP_MUST_EXIST:
         return KEY_MISSING
+    if exists and view.flags & ENTRY_ZNODE:
+        return ZNODE_WRITE
     if op.expected_revision != 0 and (not exists or op.expected_revision != view.mod_revision):
         return COMPARE_FAILED
     if not op.flags & OP_WANT_PREVIOUS:
@@ -279,6 +269,8 @@ cdef status_t _add(Transaction* transaction, const Op* op, uint32_t position) no
     if status != OK:
         return status
     if planned_is_live(planned):
+        if planned.flags & ENTRY_ZNODE:
+            return ZNODE_WRITE
         if not planned.flags & ENTRY_COUNTER:
             return NOT_A_NUMBER
         number = <int64_t>big64(planned.value.data)
@@ -333,6 +325,8 @@ cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nog
     if status == OK and op.flags & OP_WANT_PREVIOUS:
         status = _records(transaction)
     for i in range(transaction.views.size):
+        if status == OK and transaction.views.data[i].flags & ENTRY_ZNODE:
+            status = ZNODE_WRITE
         if status == OK:
             status = plan_touch(transaction.plan, &transaction.views.data[i].key, &planned)
         if status != OK:

@@ -6,12 +6,14 @@
 # memory. Sources: docs/decisions/state-tree.md.
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from raftmeta.machine.entry cimport (ENTRY_COUNTER, ENTRY_CUT, ENTRY_TOMBSTONE, Entry, entry_at, entry_at_pinned,
-                                     entry_key, entry_previous, entry_value)
+from raftmeta.machine.entry cimport (ENTRY_COUNTER, ENTRY_CUT, ENTRY_TOMBSTONE, ENTRY_ZNODE, Entry, ZnodeMeta, entry_at,
+                                     entry_at_pinned, entry_data_length, entry_key, entry_meta, entry_previous,
+                                     entry_value)
 from raftmeta.machine.tree_state cimport TREE_DEPTH_MAX, Root, Tree
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport Hash128
 from raftmeta.status cimport status_t
+from raftmeta.wire.windows cimport Bytes
 
 # A position in one root. Not valid after the root is unpinned.
 cdef struct Cursor:
@@ -37,6 +39,10 @@ cdef void tree_destroy(Tree* tree) noexcept nogil
 cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value,
                            uint32_t value_length, uint64_t create_revision, uint64_t mod_revision, uint64_t version,
                            uint64_t lease, uint16_t flags) noexcept nogil
+# The same of a znode, whose value is data, list of rights and meta in a row. meta.acl_length is set here.
+cdef Entry* tree_new_znode(Tree* tree, const Bytes* key, const Bytes* data, const Bytes* acl, const ZnodeMeta* meta,
+                           uint64_t create_revision, uint64_t mod_revision, uint64_t version, uint64_t lease,
+                           uint16_t flags) noexcept nogil
 # Give back an entry that was never put.
 cdef void tree_free_entry(Tree* tree, Entry* entry) noexcept nogil
 # Put entry in the place of its key; entry.previous becomes what was there. Tombstones stand in the tree as well.

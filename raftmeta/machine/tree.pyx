@@ -81,9 +81,10 @@ cdef inline Separator* _separator_between(Tree* tree, const Entry* left, const E
     return _new_separator(tree, entry_key(right), shared + 1)
 
 
-cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value,
-                           uint32_t value_length, uint64_t create_revision, uint64_t mod_revision, uint64_t version,
-                           uint64_t lease, uint16_t flags) noexcept nogil:
+# All of an entry but its value.
+cdef inline Entry* _new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, uint32_t value_length,
+                              uint64_t create_revision, uint64_t mod_revision, uint64_t version, uint64_t lease,
+                              uint16_t flags) noexcept nogil:
     cdef size_t payload = <size_t>key_length + value_length
     cdef Entry* entry = <Entry*>slab_allocate(&tree.slab, sizeof(Entry) + payload)
     if entry == NULL:
@@ -97,8 +98,36 @@ cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, 
     entry.key_length = key_length
     entry.flags = flags
     memcpy(<uint8_t*>entry_key(entry), key, key_length)
-    if value_length:
+    return entry
+
+
+cdef Entry* tree_new_entry(Tree* tree, const uint8_t* key, uint16_t key_length, const uint8_t* value,
+                           uint32_t value_length, uint64_t create_revision, uint64_t mod_revision, uint64_t version,
+                           uint64_t lease, uint16_t flags) noexcept nogil:
+    cdef Entry* entry = _new_entry(tree, key, key_length, value_length, create_revision, mod_revision, version, lease,
+                                   flags)
+    if entry != NULL and value_length:
         memcpy(<uint8_t*>entry_value(entry), value, value_length)
+    return entry
+
+
+cdef Entry* tree_new_znode(Tree* tree, const Bytes* key, const Bytes* data, const Bytes* acl, const ZnodeMeta* meta,
+                           uint64_t create_revision, uint64_t mod_revision, uint64_t version, uint64_t lease,
+                           uint16_t flags) noexcept nogil:
+    cdef Entry* entry = _new_entry(tree, key.data, <uint16_t>key.length,
+                                   data.length + acl.length + <uint32_t>sizeof(ZnodeMeta), create_revision,
+                                   mod_revision, version, lease, flags)
+    cdef ZnodeMeta whole = meta[0]
+    cdef uint8_t* at
+    if entry == NULL:
+        return NULL
+    at = <uint8_t*>entry_value(entry)
+    if data.length:
+        memcpy(at, data.data, data.length)
+    if acl.length:
+        memcpy(at + data.length, acl.data, acl.length)
+    whole.acl_length = acl.length
+    memcpy(at + data.length + acl.length, &whole, sizeof(ZnodeMeta))
     return entry
 
 

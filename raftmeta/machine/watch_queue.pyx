@@ -4,7 +4,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.history cimport change_before
-from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry, entry_key, entry_value
+from raftmeta.machine.plan cimport entry_view
+from raftmeta.machine.tree cimport ENTRY_TOMBSTONE, Entry
 from raftmeta.machine.watch_purse cimport purse_drop, purse_hold, purse_pay, purse_pay_back
 from raftmeta.machine.watch_state cimport WATCH_DELETE, WATCH_EVENTS, WATCH_PUT
 from raftmeta.native.atomics cimport add_shared, load_acquire, store_release, subtract_shared
@@ -22,15 +23,7 @@ cdef enum:
 
 cdef status_t _append_record(const Entry* entry, Vec[uint8_t]* bytes) noexcept nogil:
     cdef KeyView view
-    view.key.data = entry_key(entry)
-    view.key.length = entry.key_length
-    view.value.data = entry_value(entry)
-    view.value.length = entry.value_length
-    view.create_revision = entry.create_revision
-    view.mod_revision = entry.mod_revision
-    view.version = entry.version
-    view.lease = entry.lease
-    view.flags = entry.flags
+    entry_view(entry, &view)
     return result_key(bytes, &view)
 
 

@@ -1,8 +1,8 @@
 # Znodes: keys that ZooKeeper's clients see as a tree with counters, rights and owners (docs/decisions/znodes.md).
 #
 # A znode is a key root + path with ENTRY_ZNODE. This module decides, at apply, what each operation of a request does.
-# One request is one entry, all or nothing. A parent's counters change in the entry that makes or removes the child, also
-# where a lease ends. Only this module makes, changes and removes znodes; native writes to them are refused
+# One request is one entry, all or nothing. A parent's counters change in the entry that makes or removes the child,
+# also where a lease ends. Only this module makes, changes and removes znodes; native writes to them are refused
 # (transactions.pyx).
 #
 # Invariants: every znode but the root has a parent, which is a znode; ZnodeMeta.children counts the direct children;
@@ -12,9 +12,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.machine.entry cimport Entry, ZnodeMeta
 from raftmeta.machine.leases cimport Lease
-from raftmeta.machine.plan cimport Planned
 from raftmeta.machine.state cimport Machine
-from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.windows cimport Bytes
 from raftmeta.wire.znodes cimport Identity, ZnodeStat
@@ -41,14 +39,18 @@ cdef bint znode_allows(const Bytes* acl, uint8_t perms, const Identity* identiti
 cdef bint znode_founded(const Bytes* path, ZnodeStat* stat) noexcept nogil
 
 # --- the thread that applies ------------------------------------------------------------------------------------------
-# Plan the request of machine.command (COMMAND_ZNODES); the result's body, or the refusal's detail, stands in
-# machine.transaction.body. wall_ms: of the entry. OK, ZNODE_REFUSED, TOO_MANY_CHANGES, VALUE_TOO_LARGE, NO_MEMORY.
-cdef status_t znodes_run(Machine* machine, uint64_t index, uint64_t wall_ms) noexcept nogil
-# `planned` is a live znode that a lease takes with it: plan its removal, and its parent's counters. NO_MEMORY.
-cdef status_t znodes_plan_removed(Machine* machine, const Bytes* key, uint64_t index) noexcept nogil
-# A lease is due: whether it is renewed instead of ended, for it is that of a TTL node with children.
+# Begin the request of machine.command (COMMAND_ZNODES). wall_ms: of the entry.
+cdef status_t znodes_begin(Machine* machine, uint64_t index, uint64_t wall_ms) noexcept nogil
+# Plan about keys_max more changes; *done when the plan is whole. The body of the answer stands in
+# machine.transaction.body; that of a refusal too. OK, ZNODE_REFUSED, TOO_MANY_CHANGES, VALUE_TOO_LARGE, NO_MEMORY,
+# INVARIANT_BROKEN.
+cdef status_t znodes_step(Machine* machine, uint32_t keys_max, bint* done) noexcept nogil
+# A lease takes the znode `key` with it: plan its removal, and its parent's counters. NO_MEMORY, INVARIANT_BROKEN.
+cdef status_t znodes_plan_removed(Machine* machine, const Bytes* key) noexcept nogil
+# The plan is whole and will be made: leases of containers and TTL nodes come, are renewed and end with it. index: of
+# the entry. NO_MEMORY, INVARIANT_BROKEN.
+cdef status_t znodes_settle(Machine* machine, uint64_t index) noexcept nogil
+# Whether a lease that is due is renewed and does not end, for it is that of a TTL node with children.
 cdef bint znodes_keep_lease(const Lease* lease) noexcept nogil
-# Whether the lease was granted by the machine, for a container or a TTL node.
-cdef bint znodes_own_lease(const Lease* lease) noexcept nogil
 # Whether the bytes are the value of a znode, as a dump brings them.
 cdef bint znode_is_sound(const uint8_t* value, uint32_t length, uint64_t mod_revision, uint64_t lease) noexcept nogil

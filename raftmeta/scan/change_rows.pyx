@@ -4,7 +4,8 @@ from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memset
 
-from raftmeta.machine.dump cimport DUMP_CHANGE, DUMP_REVISION, DumpHead, DumpRevision, DumpVersion
+from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_REVISION, DumpHead, DumpRevision, DumpVersion,
+                                    version_data_length)
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE
 from raftmeta.scan.columns cimport (COLUMN_CREATE_REVISION, COLUMN_LEASE, COLUMN_PREV_LEASE, COLUMN_PREV_REVISION,
                                     COLUMN_REVISION, COLUMN_SUB, COLUMN_TIME, COLUMN_VERSION, Row, columns_append)
@@ -141,7 +142,7 @@ cdef void _fill_previous(const uint8_t* previous, Row* row) noexcept nogil:
     cdef const DumpVersion* version = <const DumpVersion*>previous
     row.numbers[COLUMN_PREV_REVISION] = version.mod_revision if previous != NULL else 0
     row.numbers[COLUMN_PREV_LEASE] = version.lease if previous != NULL else 0
-    row.previous_length = version.value_length if previous != NULL else 0
+    row.previous_length = version_data_length(version) if previous != NULL else 0
     row.previous = previous + sizeof(DumpVersion) + version.key_length if previous != NULL else NULL
 
 

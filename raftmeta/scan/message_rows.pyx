@@ -8,8 +8,8 @@ from raftmeta.scan.columns cimport (COLUMN_CREATE_REVISION, COLUMN_LEASE, COLUMN
                                     COLUMN_PREV_REVISION, COLUMN_REVISION, COLUMN_SUB, COLUMN_TIME, COLUMN_VERSION,
                                     Row, columns_append)
 from raftmeta.status cimport BAD_FIELD, COMPACTED, CORRUPT, NO_MEMORY, NOT_FOUND, OK, STALE, status_t
-from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_array_max, read_bin, read_bool, read_left,
-                                    read_nil, read_uint, reader_over, unsigned_max)
+from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_array_max, read_bin, read_bool, read_fail,
+                                    read_left, read_nil, read_uint, reader_over, unsigned_max)
 
 cdef enum:
     ITEM_ELEMENTS = 5
@@ -22,7 +22,10 @@ cdef uint32_t _any() noexcept nogil:
 
 
 cdef void _read_record(Reader* reader, Row* row) noexcept nogil:
-    read_array(reader, RECORD_ELEMENTS)
+    cdef uint32_t elements = read_array_max(reader, RECORD_ELEMENTS + 1)
+    cdef uint32_t length
+    if elements < RECORD_ELEMENTS:
+        read_fail(reader, BAD_FIELD)
     row.key = read_bin(reader, _any(), &row.key_length)
     row.value = read_bin(reader, _any(), &row.value_length)
     row.numbers[COLUMN_CREATE_REVISION] = read_uint(reader, number_max())
@@ -30,6 +33,8 @@ cdef void _read_record(Reader* reader, Row* row) noexcept nogil:
     row.numbers[COLUMN_VERSION] = read_uint(reader, number_max())
     row.numbers[COLUMN_LEASE] = read_uint(reader, unsigned_max())
     read_uint(reader, unsigned_max())           # flags
+    if elements > RECORD_ELEMENTS:
+        read_bin(reader, _any(), &length)       # the extension of a znode
 
 
 cdef inline int _compare(const uint8_t* left, size_t left_length, const Vec[uint8_t]* right) noexcept nogil:

@@ -5,7 +5,8 @@ from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_KEY, DUMP_REVISION, DUMP_STATE, FORMAT_DUMP_VERSION,
-                                    DumpHead, DumpRevision, DumpState, DumpVersion)
+                                    DumpHead, DumpRevision, DumpState, DumpVersion, version_data_length,
+                                    version_is_whole)
 from raftmeta.machine.tree cimport ENTRY_TOMBSTONE
 from raftmeta.scan.columns cimport (COLUMN_CREATE_REVISION, COLUMN_LEASE, COLUMN_MOD_REVISION, COLUMN_REVISION,
                                     COLUMN_SUB, COLUMN_TIME, COLUMN_VERSION, Columns, Row, columns_append)
@@ -119,7 +120,7 @@ cdef inline status_t _check_record(const DumpHead* head, const uint8_t* body) no
     if (head.length < sizeof(DumpVersion) or version.key_length == 0
             or head.length - sizeof(DumpVersion) != <uint64_t>version.key_length + version.value_length):
         return CORRUPT
-    return OK
+    return OK if version_is_whole(version) else CORRUPT
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -293,7 +294,7 @@ cdef void version_fill(const uint8_t* version, Row* row) noexcept nogil:
     row.key = version + sizeof(DumpVersion)
     row.key_length = fields.key_length
     row.value = row.key + fields.key_length
-    row.value_length = fields.value_length
+    row.value_length = version_data_length(fields)
 
 
 cdef status_t keys_next(SnapshotRows* rows, Columns* columns, size_t rows_max, size_t bytes_max) noexcept nogil:

@@ -29,6 +29,8 @@ cdef status_t access_of_pending(ClientServer* server, const Connection* connecti
 # AUTHENTICATION_FAILED, VALUE_TOO_LARGE, NO_MEMORY.
 cdef status_t access_speak(ClientServer* server, const Connection* connection, Bytes* payload,
                            Vec[uint8_t]* out) noexcept nogil
+# Whether rights are on.
+cdef bint access_is_guarded(ClientServer* server) noexcept nogil
 # *owner: the user whose leases alone are listed for this connection; 0: all.
 cdef void access_owner(ClientServer* server, const Connection* connection, uint64_t* owner) noexcept nogil
 # Whether its right to everything that it reads is given, so that counts and hashes of the whole state may be told.

@@ -219,6 +219,15 @@ cdef status_t access_speak(ClientServer* server, const Connection* connection, B
     return status
 
 
+cdef bint access_is_guarded(ClientServer* server) noexcept nogil:
+    cdef RightsTable* table = access_hold(server)
+    cdef bint is_enabled = False
+    if table != NULL:
+        is_enabled = table.is_enabled
+        rights_drop(table)
+    return is_enabled
+
+
 cdef void access_owner(ClientServer* server, const Connection* connection, uint64_t* owner) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
     cdef const TableUser* user

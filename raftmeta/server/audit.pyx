@@ -34,8 +34,9 @@ from raftmeta.wire.client_messages cimport (
     REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH)
 from raftmeta.wire.commands cimport (
     COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE,
-    COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER, OP_ADD, OP_CREATE, OP_DELETE,
-    OP_DELETE_RANGE, OP_GET, OP_PUT, OP_RANGE, OP_TXN, OP_UPDATE, Bytes, Command, Compare, Op)
+    COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_ZNODES, OP_ADD, OP_CREATE,
+    OP_DELETE, OP_DELETE_RANGE, OP_GET, OP_PUT, OP_RANGE, OP_TXN, OP_UPDATE, Bytes, Command, Compare, Op)
+from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_DELETE, ZnodeOp
 
 cdef enum:
     RIGHTS_VERBS = 15
@@ -269,6 +270,27 @@ cdef void _note_keys(ClientServer* server, const Command* command) noexcept nogi
             _note_op(server, &command.ops.data[i])
 
 
+cdef inline uint8_t _operation_of(const ZnodeOp* op) noexcept nogil:
+    if op.kind == ZNODE_CREATE:
+        return AUDIT_CREATE
+    if op.kind == ZNODE_DELETE:
+        return AUDIT_DELETE
+    return AUDIT_COMPARE if op.kind == ZNODE_CHECK else AUDIT_UPDATE
+
+
+# A key that is too long has no place: the request is refused. A sequential name is told without its number.
+cdef void _note_znodes(ClientServer* server, const Command* command) noexcept nogil:
+    cdef AuditRecord* head = _head(server)
+    cdef bint is_plain = command.znodes.size == 1 and not command.is_multi
+    cdef size_t i
+    head.operation = _operation_of(&command.znodes.data[0]) if is_plain else <uint8_t>AUDIT_TRANSACTION
+    head.is_listed = not is_plain
+    head.kind = AUDIT_WRITES
+    for i in range(command.znodes.size):
+        _append_item(server, _operation_of(&command.znodes.data[i]), AUDIT_LABEL_KEY, 0, &command.znodes.data[i].key,
+                     NULL, 0)
+
+
 cdef void _note_rights(ClientServer* server, const Command* command) noexcept nogil:
     cdef AuditRecord* head = _head(server)
     cdef GrantHead grant
@@ -307,6 +329,8 @@ cdef void audit_command(ClientServer* server) noexcept nogil:
     head = _head(server)
     if command.kind == COMMAND_KEYS:
         _note_keys(server, command)
+    elif command.kind == COMMAND_ZNODES:
+        _note_znodes(server, command)
     elif command.kind == COMMAND_RIGHTS:
         _note_rights(server, command)
     elif command.kind < COMMAND_KIND_MAX and COMMANDS[command.kind] != 0:

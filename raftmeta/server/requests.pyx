@@ -18,11 +18,12 @@ from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEAS
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.loop.tickets cimport Ticket, ticket_drop
 from raftmeta.machine.machine cimport Grouping, machine_range_shared
-from raftmeta.machine.state cimport LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, Machine
+from raftmeta.machine.state cimport LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, Machine
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
-from raftmeta.server.access cimport access_of_pending, access_of_request, access_owner, access_speak
+from raftmeta.server.access cimport (access_is_guarded, access_of_pending, access_of_request, access_owner,
+                                     access_speak)
 from raftmeta.server.audit cimport audit_begin, audit_check, audit_command, audit_finish, audit_resume
 from raftmeta.server.authentication cimport authentication_take
 from raftmeta.server.listing cimport listing_answer, listing_take
@@ -48,10 +49,11 @@ from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION
                                             client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
-                                     COMMAND_USER, OP_DELETE, OP_DELETE_RANGE, SPEAKER_NONE, Bytes, Command,
-                                     command_decode)
+                                     COMMAND_USER, COMMAND_ZNODES, OP_DELETE, OP_DELETE_RANGE, SPEAKER_NONE, Bytes,
+                                     Command, command_decode)
 from raftmeta.wire.hello cimport HELLO_CLIENT, HELLO_PEER, Hello, hello_decode, hello_encode, hello_negotiate
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
+from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_DELETE
 
 cdef enum:
     TUNE_RANGE_BYTES = 1 << 20      # of one answer to a RANGE
@@ -134,13 +136,23 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
         return False
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
-            or command.kind == COMMAND_USER or command.kind == COMMAND_RIGHTS
+            or command.kind == COMMAND_USER or command.kind == COMMAND_RIGHTS or command.kind == COMMAND_ZNODES
             or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
+
+
+cdef bint _is_urgent_tree(const Command* command) noexcept nogil:
+    cdef size_t i
+    for i in range(command.znodes.size):
+        if command.znodes.data[i].kind != ZNODE_DELETE and command.znodes.data[i].kind != ZNODE_CHECK:
+            return False
+    return True
 
 
 # Deletes, fences, leases and sessions pass where growth is held back, as on the node itself.
 cdef bint _is_urgent(const Command* command) noexcept nogil:
     cdef size_t i
+    if command.kind == COMMAND_ZNODES:
+        return _is_urgent_tree(command)
     if command.fence.is_present or (command.kind != COMMAND_KEYS and command.kind != COMMAND_USER):
         return True
     if command.kind == COMMAND_USER:
@@ -156,6 +168,8 @@ cdef status_t _check_level(const ClientServer* server) noexcept nogil:
     cdef uint32_t level = server.status.machine.feature_level
     if server.command.kind == COMMAND_RIGHTS:
         return OK if level >= LEVEL_OF_RIGHTS else NOT_READY
+    if server.command.kind == COMMAND_ZNODES:
+        return OK if level >= LEVEL_OF_ZNODES else NOT_READY
     if server.command.kind != COMMAND_USER:
         return OK
     if level < LEVEL_OF_USER_MACHINES:
@@ -180,9 +194,13 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         status = audit_check(server)
     if status == OK:
         status = _check_level(server)
+    # Whose identities these are nobody proved to this node. While rights are off, anybody may do anything.
+    if status == OK and server.command.identities.size and access_is_guarded(server):
+        status = PERMISSION_DENIED
     if status == OK:
         status = access_speak(server, connection, &spoken, &server.scratch)
-    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, NO_SPACE, AUTHENTICATION_FAILED):
+    if status in (COMMAND_INVALID, KEY_INVALID, VALUE_TOO_LARGE, NOT_READY, NO_SPACE, AUTHENTICATION_FAILED,
+                  PERMISSION_DENIED):
         request_answer(server, connection, request.id, status, server.status.machine.revision, 0, NULL, 0)
         return OK
     if status != OK:

@@ -14,6 +14,7 @@ from raftmeta.wire.msgpack cimport (MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer,
                                     read_fail, read_int, read_nil, read_uint, reader_over, unsigned_max, write_array,
                                     write_bin, write_bool, write_fail, write_int, write_nil, write_room, write_uint,
                                     write_up_to, writer_at)
+from raftmeta.wire.znodes cimport znodes_check, znodes_decode
 
 cdef extern from *:
     int popcount "__builtin_popcount"(unsigned int bits) nogil
@@ -88,6 +89,7 @@ cdef enum CommandField:
     COMMAND_FIELD_LEASES = 1 << 7       # [lease, ...]
     COMMAND_FIELD_DEADLINES = 1 << 8    # [[lease, deadline_ms], ...]
     COMMAND_FIELD_PLACE = 1 << 9        # pointer, offset, total: of a part of a dump
+    COMMAND_FIELD_POINTER = 1 << 10
 
 cdef struct CommandSchema:
     uint32_t fields                     # 0: no such command
@@ -120,6 +122,8 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_PLACE)
     if kind == COMMAND_RIGHTS:
         return _command_schema_of(COMMAND_FIELD_NUMBER | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
+    if kind == COMMAND_ZNODES:
+        return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     return _command_schema_of(0)
 
 
@@ -203,9 +207,10 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
             or not fields & COMMAND_FIELD_DATA and command.data.length
             or not fields & COMMAND_FIELD_TXN and command.txns.size
             or not fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES) and command.leases.size
-            or not fields & COMMAND_FIELD_PLACE and command.pointer | command.offset | command.total):
+            or not fields & (COMMAND_FIELD_PLACE | COMMAND_FIELD_POINTER) and command.pointer
+            or not fields & COMMAND_FIELD_PLACE and command.offset | command.total):
         return COMMAND_INVALID
-    return OK
+    return znodes_check(&command.name, &command.data) if command.kind == COMMAND_ZNODES else OK
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -217,6 +222,9 @@ cdef void command_release(Command* command) noexcept nogil:
     command.compares.release()
     command.ops.release()
     command.leases.release()
+    command.znodes.release()
+    command.identities.release()
+    command.znode_keys.release()
 
 # The arenas stand last in Command and keep their memory.
 cdef void command_clear(Command* command) noexcept nogil:
@@ -225,6 +233,9 @@ cdef void command_clear(Command* command) noexcept nogil:
     command.compares.clear()
     command.ops.clear()
     command.leases.clear()
+    command.znodes.clear()
+    command.identities.clear()
+    command.znode_keys.clear()
 
 
 # --- decode -----------------------------------------------------------------------------------------------------------
@@ -254,7 +265,10 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
         _read_root(&reader, command)
     else:
         _read_fields(&reader, command, schema.fields)
-    return read_done(&reader)
+    if read_done(&reader) == OK and command.kind == COMMAND_ZNODES:
+        return znodes_decode(&command.name, &command.data, &command.is_multi, &command.identities, &command.znodes,
+                             &command.znode_keys)
+    return reader.status
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
     bytes.data = read_bin(reader, ~<uint32_t>0, &bytes.length)
@@ -305,6 +319,8 @@ cdef void _read_fields(Reader* reader, Command* command, uint32_t fields) noexce
         command.pointer = read_uint(reader, number_max())
         command.offset = read_uint(reader, number_max())
         command.total = read_uint(reader, number_max())
+    if fields & COMMAND_FIELD_POINTER:
+        command.pointer = read_uint(reader, number_max())
 
 cdef void _read_leases(Reader* reader, Command* command, bint has_deadlines) noexcept nogil:
     cdef uint32_t count = read_array_max(reader, LEASES_MAX)
@@ -569,6 +585,8 @@ cdef void _write_fields(Writer* writer, const Command* command, uint32_t fields)
         write_uint(writer, command.pointer)
         write_uint(writer, command.offset)
         write_uint(writer, command.total)
+    if fields & COMMAND_FIELD_POINTER:
+        write_uint(writer, command.pointer)
 
 cdef void _write_leases(Writer* writer, const Command* command, bint has_deadlines) noexcept nogil:
     cdef const LeaseItem* item
@@ -720,10 +738,11 @@ cdef status_t result_bytes(Vec[uint8_t]* out, const Bytes* value) noexcept nogil
 
 cdef status_t result_key(Vec[uint8_t]* out, const KeyView* key) noexcept nogil:
     cdef Writer writer = writer_at(out)
-    cdef uint8_t* at = write_room(&writer, 8 * PACK_BYTES_MAX + <size_t>key.key.length + key.value.length)
+    cdef uint8_t* at = write_room(&writer, 9 * PACK_BYTES_MAX + <size_t>key.key.length + key.value.length
+                                  + key.extension.length)
     if at is NULL:
         return writer.status
-    at = pack_array(at, 7)
+    at = pack_array(at, 8 if key.extension.length else 7)
     at = pack_bin(at, key.key.data, key.key.length)
     at = pack_bin(at, key.value.data, key.value.length)
     at = pack_uint(at, key.create_revision)
@@ -731,5 +750,7 @@ cdef status_t result_key(Vec[uint8_t]* out, const KeyView* key) noexcept nogil:
     at = pack_uint(at, key.version)
     at = pack_uint(at, key.lease)
     at = pack_uint(at, key.flags)
+    if key.extension.length:
+        at = pack_bin(at, key.extension.data, key.extension.length)
     write_up_to(&writer, at)
     return OK

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
-from raftmeta.wire.windows cimport Bytes
+from raftmeta.wire.windows cimport KEY_BYTES_MAX, Bytes
 
 cdef enum:
     ZNODE_ROOT_BYTES_MAX = 64       # of the prefix that a tree's keys begin with; it holds no '/'
@@ -97,8 +97,10 @@ cdef struct AclEntry:
 # BAD_FIELD, BAD_LENGTH: no node of ours wrote it. COMMAND_INVALID: a kind of operation that there is not. NO_MEMORY.
 cdef status_t znodes_decode(const Bytes* root, const Bytes* data, bint* is_multi, Vec[Identity]* identities,
                             Vec[ZnodeOp]* ops, Vec[uint8_t]* keys) noexcept nogil
-# Append the `data` of a COMMAND_ZNODES to out; the keys of ops are not looked at. What znodes_decode would refuse is
-# refused alike, and `out` stays as it was.
+# The same without keeping anything: whether znodes_decode would take it.
+cdef status_t znodes_check(const Bytes* root, const Bytes* data) noexcept nogil
+# Append the `data` of a COMMAND_ZNODES to out; the keys of ops are not looked at. It refuses the same
+# as znodes_decode, and then `out` stays as it was.
 cdef status_t znodes_encode(bint is_multi, const Identity* identities, uint32_t identity_count, const ZnodeOp* ops,
                             uint32_t count, Vec[uint8_t]* out) noexcept nogil
 

@@ -455,7 +455,8 @@ cdef class CommandDecoder:
 # --- results ----------------------------------------------------------------------------------------------------------
 cdef int _write_key(Vec[uint8_t]* out, object fields) except -1:
     cdef commands.KeyView view
-    key, value, view.create_revision, view.mod_revision, view.version, view.lease, view.flags = fields
+    key, value, view.create_revision, view.mod_revision, view.version, view.lease, view.flags = fields[:7]
+    view.extension = _window(fields[7] if len(fields) > 7 else b"")
     view.key = _window(key)
     view.value = _window(value)
     return commands.result_key(out, &view)
