@@ -5,7 +5,7 @@ addresses count for nothing. It never judges signatures and dates; OpenSSL does.
 """
 
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from raftmeta.security cimport openssl
 from raftmeta.security.identity cimport (CertifiedIdentity, IdentityRole, identity_is_of, identity_is_ours,
@@ -38,6 +38,24 @@ cdef status_t certificate_identity(const void* certificate, CertifiedIdentity* i
             status = identity_parse(text, <size_t>openssl.ASN1_STRING_length(uri), into)
     openssl.GENERAL_NAMES_free(names)
     return status if found == 1 else BAD_FIELD
+
+
+cdef uint32_t certificate_subject(const void* certificate, uint8_t* into, uint32_t room) noexcept nogil:
+    cdef openssl.BIO* out = openssl.BIO_new(openssl.BIO_s_mem())
+    cdef openssl.X509_NAME* name = openssl.X509_get_subject_name(<const openssl.X509*>certificate)
+    cdef char* text = NULL
+    cdef long length = 0
+    if out == NULL:
+        return 0
+    if name != NULL and openssl.X509_NAME_print_ex(
+            out, name, 0, openssl.XN_FLAG_RFC2253 & ~openssl.ASN1_STRFLGS_ESC_MSB) > 0:
+        length = openssl.BIO_get_mem_data(out, &text)
+    if length < 0 or <unsigned long>length > room:
+        length = 0
+    if length:
+        memcpy(into, text, <size_t>length)
+    openssl.BIO_free(out)
+    return <uint32_t>length
 
 
 cdef bint certificate_is_welcome(const TlsPort* port, const void* certificate, CertifiedIdentity* into) noexcept nogil:

@@ -20,6 +20,10 @@ cdef extern from "<openssl/err.h>" nogil:
 cdef extern from "<openssl/bio.h>" nogil:
     ctypedef struct BIO
     BIO* BIO_new_mem_buf(const void* bytes, int length)
+    ctypedef struct BIO_METHOD
+    const BIO_METHOD* BIO_s_mem()
+    BIO* BIO_new(const BIO_METHOD* method)
+    long BIO_get_mem_data(BIO* bio, char** data)
     int BIO_free(BIO* bio)
     uint64_t BIO_number_read(BIO* bio)
     int BIO_get_ktls_send(BIO* bio)
@@ -63,6 +67,10 @@ cdef extern from "<openssl/x509v3.h>" nogil:
     const ASN1_TIME* X509_get0_notAfter(const X509* certificate)
     int X509_cmp_current_time(const ASN1_TIME* time)
     X509_NAME* X509_get_issuer_name(const X509* certificate)
+    X509_NAME* X509_get_subject_name(const X509* certificate)
+    int X509_NAME_print_ex(BIO* out, const X509_NAME* name, int indent, unsigned long flags)
+    unsigned long XN_FLAG_RFC2253
+    unsigned long ASN1_STRFLGS_ESC_MSB
     int X509_NAME_cmp(const X509_NAME* one, const X509_NAME* other)
     X509_NAME* X509_CRL_get_issuer(const X509_CRL* list)
     void X509_CRL_free(X509_CRL* list)

@@ -20,5 +20,8 @@ cdef status_t tls_handshake(TlsSession* session) noexcept nogil
 # no byte stays behind where epoll could not tell of it.
 cdef ssize_t tls_read(TlsSession* session, int fd, uint8_t* into, size_t room) noexcept nogil
 cdef ssize_t tls_write(TlsSession* session, const Slice* parts, size_t count, uint32_t offset) noexcept nogil
+# The subject of the other side's certificate (RFC 2253, UTF-8), at most `room` bytes, once the handshake is over. 0: it
+# has none, or a longer one.
+cdef uint32_t tls_subject(const TlsSession* session, uint8_t* into, uint32_t room) noexcept nogil
 # Is the certificate of the other side on a list of the context that is in force now, or its authority trusted no more?
 cdef bint tls_is_revoked(const TlsSession* session) noexcept nogil

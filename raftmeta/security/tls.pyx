@@ -19,7 +19,8 @@ from libc.string cimport memcpy
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.security cimport openssl
-from raftmeta.security.certificates cimport certificate_is_listed, certificate_is_vouched_for, certificate_is_welcome
+from raftmeta.security.certificates cimport (certificate_is_listed, certificate_is_vouched_for, certificate_is_welcome,
+                                             certificate_subject)
 from raftmeta.security.contexts cimport tls_protocol_of, tls_ticket_drop
 from raftmeta.security.door cimport door_enter, door_leave
 from raftmeta.security.tls_state cimport (TLS_BROKEN, TLS_CUT, TLS_DAMAGED, TLS_EXPIRED, TLS_IDENTITY,
@@ -392,6 +393,18 @@ cdef ssize_t tls_write(TlsSession* session, const Slice* parts, size_t count, ui
     sent = _write(session, parts, count, offset)
     door_leave()
     return sent
+
+
+cdef uint32_t tls_subject(const TlsSession* session, uint8_t* into, uint32_t room) noexcept nogil:
+    cdef const void* certificate
+    cdef uint32_t length = 0
+    if not session.is_ready or not door_enter():
+        return 0
+    certificate = openssl.SSL_get0_peer_certificate(<const openssl.SSL*>session.openssl)
+    if certificate != NULL:
+        length = certificate_subject(certificate, into, room)
+    door_leave()
+    return length
 
 
 cdef bint tls_is_revoked(const TlsSession* session) noexcept nogil:

@@ -32,6 +32,10 @@ from tests.processes.waiting import free_addresses, wait_until
 from tests.wire.names import FrameType, MessageType
 from tests.wire.records import payloads, record
 from tests.wire.test_messages import FIELDS, message
+from tests.zookeeper import jute
+from tests.zookeeper.jute import Request
+from tests.zookeeper.record import requests
+from tests.zookeeper.sasl import proof, response
 
 FILE_BYTES_MAX = 1000
 OF_A_KIND = 3
@@ -233,6 +237,22 @@ def take_rare(corpus: Corpus) -> None:
     corpus.add("peer_state", 0, msgpack.packb([90, 2**64 - 1, 3]))
 
 
+def take_zookeeper(corpus: Corpus) -> None:
+    """A connect request, then one request of each kind; and a conversation of SASL, a word, a short connect."""
+    connect = jute.buffer(jute.connect() + b"\x00")
+    for name, one in requests():
+        corpus.add("zookeeper_stream", name, connect + jute.buffer(jute.request(one)))
+    answer = response(
+        nonce=b'"' + b"0" * 32 + b'"', response=proof(b"bob", b"bobsecret", b"AUTHENTICATE", nonce=b"0" * 32)
+    )
+    steps = [Request(102, data=b""), Request(102, data=answer), Request(1, path=b"/a", acl=[(31, b"auth", b"")])]
+    corpus.add("zookeeper_stream", "sasl", connect + b"".join(jute.buffer(jute.request(one)) for one in steps))
+    corpus.add("zookeeper_stream", "word", b"ruok")
+    corpus.add(
+        "zookeeper_stream", "short", jute.buffer(jute.connect(session=7)) + jute.buffer(jute.request(Request(11)))
+    )
+
+
 def take_tls(corpus: Corpus) -> None:
     """The first words of both sides of a handshake, and what peers and clients say, to be carried in some parts."""
     protocols = ("raftmeta-peer/1", "raftmeta-client/1")
@@ -344,6 +364,7 @@ def main(folder: Path) -> None:
     take_log(corpus, [bytes(stream) for relay in relays for stream in relay.requests])
     take_clients(corpus, asked)
     take_rare(corpus)
+    take_zookeeper(corpus)
     take_tls(corpus)
     for relay in [*relays, asked]:
         relay.close()

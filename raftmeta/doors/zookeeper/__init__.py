@@ -1,1 +1,1 @@
-"""ZooKeeper's client protocol (docs/zookeeper.md)."""
+"""ZooKeeper's client protocol (docs/zookeeper.md, docs/zookeeper-requests.md)."""

@@ -4,8 +4,7 @@
 # (DIGEST-MD5), `x509` (the subject of the client's certificate), `super` (the digest of the setting, or the user
 # `super` of SASL). It decides who speaks and what a list of rights may name, never what somebody may do (machine/znodes
 # znode_allows). The machine gets the identities with each command; a list of rights names them by `auth`.
-from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
@@ -57,7 +56,7 @@ cdef status_t digest_of(const Bytes* user_and_password, Vec[uint8_t]* out) noexc
 # May a list of rights name this id (AuthenticationProvider.isValid)? `auth` and `world` are the caller's.
 cdef bint auth_id_is_valid(const Bytes* scheme, const Bytes* id) noexcept nogil
 
-# --- SASL DIGEST-MD5, the server's side (RFC 2831): realm and host zk-sasl-md5, service zookeeper ----------------------
+# --- SASL DIGEST-MD5, the server's side (RFC 2831): realm and host zk-sasl-md5, service zookeeper ---------------------
 cdef enum ZkSaslState:
     SASL_NEW = 0
     SASL_CHALLENGED = 1
@@ -66,7 +65,7 @@ cdef enum ZkSaslState:
 
 cdef struct ZkSasl:
     uint8_t state                       # ZkSaslState; zero it to begin
-    uint8_t[2 * SASL_NONCE_BYTES] nonce # in hexadecimal digits
+    uint8_t[2 * SASL_NONCE_BYTES] nonce     # in hexadecimal digits
 
 # One request SASL of this speaker: append the token of the answer. random: SASL_NONCE_BYTES, used by the first step.
 # ZK_OK: answer with the token; sasl.state is SASL_DONE when the speaker has the new identity. ZK_AUTH_FAILED: answer

@@ -5,7 +5,7 @@
 # was walked once to its end, so the cursors below need no check by their callers.
 #
 # The order of a connection: one frame that is a ZkConnect, or one word of four letters (four_letter); then requests.
-# Source: apache/zookeeper 3.9.5, zookeeper.jute, BinaryInputArchive.java, MultiOperationRecord.java, MultiResponse.java.
+# Source: apache/zookeeper 3.9.5: zookeeper.jute, BinaryInputArchive.java, MultiOperationRecord.java, MultiResponse.java
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -98,8 +98,6 @@ cdef status_t zk_event(Vec[uint8_t]* out, uint64_t zxid, int32_t type, int32_t s
 
 # Parts of a body.
 cdef status_t zk_write_int(Vec[uint8_t]* out, int32_t value) noexcept nogil
-cdef status_t zk_write_long(Vec[uint8_t]* out, uint64_t value) noexcept nogil
-cdef status_t zk_write_bool(Vec[uint8_t]* out, bint value) noexcept nogil
 # A ustring or a buffer.
 cdef status_t zk_write_bytes(Vec[uint8_t]* out, const uint8_t* bytes, uint32_t length) noexcept nogil
 # A buffer that is null: length -1.

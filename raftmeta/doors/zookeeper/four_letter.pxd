@@ -28,8 +28,8 @@ cdef enum FourLetterWord:
     WORD_WCHP = 11
     WORD_DUMP = 12
     WORD_DIRS = 13
-    WORD_UNKNOWN = 14           # four small letters, and none of these
-    WORD_COUNT = 15
+    WORD_OTHER = 14             # one that a ZooKeeper knows besides: crst, srst, gtmk, stmk, hash, icfg, lead, orst,
+                                # obsr, sysp; never allowed, for it changes a server or shows what ours does not have
 
 cdef enum ZkMode:
     MODE_LEADER = 0
@@ -53,7 +53,7 @@ cdef struct ZkConnectionView:
     uint32_t least_latency_ms
     uint64_t sum_latency_ms
     uint32_t most_latency_ms
-    const char* last_request    # four letters as `cons` shows them; NULL: NA
+    const char* last_request    # of the last answer, as zk_short_name has it; NULL: none yet
 
 cdef struct ZkSessionView:
     uint64_t session
@@ -66,7 +66,8 @@ cdef struct ZkPathView:
 
 cdef struct ZkServerView:
     uint8_t mode                # ZkMode
-    bint is_ready               # False: only ruok and isro are answered with more than that it serves nobody
+    bint is_ready               # False: all words but ruok, isro and envi are told that it serves nobody
+    int64_t wall_ms             # now
     uint64_t zxid
     uint64_t received           # requests since the door opened
     uint64_t sent
@@ -107,8 +108,11 @@ cdef struct ZkServerView:
 
 # The word that a connection begins with; WORD_NONE: these four bytes are the length of a frame.
 cdef FourLetterWord four_letter_find(const uint8_t* bytes) noexcept nogil
-# The words of a setting, as a set of bits (1 << FourLetterWord): names with commas between, or '*'. False: one is none.
+# The words of a setting, as a set of bits (1 << FourLetterWord): names with commas between, or '*' for all, and blanks
+# around. False: one is no word.
 cdef bint four_letter_allowed(const uint8_t* text, size_t length, uint32_t* into) noexcept nogil
+# The four letters by which `cons` shows a request: CREA, GETD, PING; NA if there are none.
+cdef const char* zk_short_name(int32_t opcode) noexcept nogil
 # Append the whole answer; the connection closes behind it. A word that is not allowed is answered so.
 cdef status_t four_letter_answer(FourLetterWord word, uint32_t allowed, const ZkServerView* view,
                                  Vec[uint8_t]* out) noexcept nogil

@@ -1,5 +1,5 @@
-# ZooKeeper's client protocol as data: numbers, and one row for each request. The codec decodes by these rows, and
-# docs/zookeeper.md "Requests" is checked against them.
+# ZooKeeper's client protocol as data: numbers, and one row for each request (protocol.hpp). The codec decodes by these
+# rows, and docs/zookeeper-requests.md is checked against them.
 #
 # Source: apache/zookeeper 3.9.5: zookeeper.jute, ZooDefs.java, KeeperException.java, Watcher.java, CreateMode.java,
 # AddWatchMode.java, FinalRequestProcessor.java.
@@ -118,64 +118,62 @@ cdef enum ZkWatcherType:
     ZK_WATCHER_PERSISTENT = 4
     ZK_WATCHER_PERSISTENT_RECURSIVE = 5
 
-# One field of a request; in a row they stand in the order of the wire.
-cdef enum ZkField:
-    ZK_FIELD_END = 0
-    ZK_FIELD_PATH               # ustring
-    ZK_FIELD_DATA               # buffer
-    ZK_FIELD_ACL                # vector<ACL>
-    ZK_FIELD_FLAGS              # int: ZkCreateMode
-    ZK_FIELD_TTL                # long, ms
-    ZK_FIELD_VERSION            # int
-    ZK_FIELD_WATCH              # boolean
-    ZK_FIELD_MODE               # int
-    ZK_FIELD_ZXID               # long
-    ZK_FIELD_DATA_WATCHES       # vector<ustring>; these five in the order of ZkRequest.watches
-    ZK_FIELD_EXIST_WATCHES
-    ZK_FIELD_CHILD_WATCHES
-    ZK_FIELD_PERSISTENT_WATCHES
-    ZK_FIELD_RECURSIVE_WATCHES
-    ZK_FIELD_SCHEME             # ustring
-    ZK_FIELD_TEXT               # ustring, looked at by nobody
-    ZK_FIELD_OPERATIONS         # MultiHeader and request, again and again
+cdef extern from "../doors/zookeeper/protocol.hpp" namespace "raftmeta" nogil:
+    cdef enum ZkField "raftmeta::ZkField":
+        ZK_FIELD_END
+        ZK_FIELD_PATH
+        ZK_FIELD_DATA
+        ZK_FIELD_ACL
+        ZK_FIELD_FLAGS
+        ZK_FIELD_TTL
+        ZK_FIELD_VERSION
+        ZK_FIELD_WATCH
+        ZK_FIELD_MODE
+        ZK_FIELD_ZXID
+        ZK_FIELD_DATA_WATCHES
+        ZK_FIELD_EXIST_WATCHES
+        ZK_FIELD_CHILD_WATCHES
+        ZK_FIELD_PERSISTENT_WATCHES
+        ZK_FIELD_RECURSIVE_WATCHES
+        ZK_FIELD_SCHEME
+        ZK_FIELD_TEXT
+        ZK_FIELD_OPERATIONS
 
-# The body of the answer.
-cdef enum ZkAnswer:
-    ZK_ANSWER_NOTHING = 0
-    ZK_ANSWER_PATH
-    ZK_ANSWER_PATH_STAT
-    ZK_ANSWER_STAT
-    ZK_ANSWER_DATA_STAT
-    ZK_ANSWER_ACL_STAT
-    ZK_ANSWER_CHILDREN
-    ZK_ANSWER_CHILDREN_STAT
-    ZK_ANSWER_NUMBER            # int
-    ZK_ANSWER_ERROR             # int, 0: ErrorResponse
-    ZK_ANSWER_TOKEN             # buffer
-    ZK_ANSWER_CLIENTS           # vector<ClientInfo>
-    ZK_ANSWER_RESULTS           # MultiResponse
+    cdef enum ZkAnswer "raftmeta::ZkAnswer":
+        ZK_ANSWER_NOTHING
+        ZK_ANSWER_PATH
+        ZK_ANSWER_PATH_STAT
+        ZK_ANSWER_STAT
+        ZK_ANSWER_DATA_STAT
+        ZK_ANSWER_ACL_STAT
+        ZK_ANSWER_CHILDREN
+        ZK_ANSWER_CHILDREN_STAT
+        ZK_ANSWER_NUMBER
+        ZK_ANSWER_ERROR
+        ZK_ANSWER_TOKEN
+        ZK_ANSWER_CLIENTS
+        ZK_ANSWER_RESULTS
 
-cdef enum ZkTrait:
-    ZK_IS_WRITE = 1             # a command of the machine
-    ZK_IS_READ = 2              # out of the tree
-    ZK_IS_WATCH = 4             # of the table of watches
-    ZK_IS_SPEAKER = 8           # who speaks on the connection
-    ZK_IS_SESSION = 16          # ping, close, sync
-    ZK_IN_MULTI = 32
-    ZK_IN_MULTI_READ = 64
+    cdef enum ZkTrait "raftmeta::ZkTrait":
+        ZK_IS_WRITE
+        ZK_IS_READ
+        ZK_IS_WATCH
+        ZK_IS_SPEAKER
+        ZK_IS_SESSION
+        ZK_IN_MULTI
+        ZK_IN_MULTI_READ
 
-cdef enum:
-    ZK_FIELDS_MAX = 7
+    enum: ZK_FIELDS_MAX
 
-cdef struct ZkRow:
-    int32_t opcode
-    const char* name            # as ZooDefs.OpCode has it
-    uint8_t[ZK_FIELDS_MAX] fields
-    uint8_t answer              # ZkAnswer
-    uint8_t traits              # ZkTrait
-    const char* since           # version of ZooKeeper
+    cdef struct ZkRow:
+        int32_t opcode
+        const char* name
+        uint8_t[7] fields
+        uint8_t answer              # ZkAnswer
+        uint8_t traits              # ZkTrait
+        const char* since
 
-# NULL: there is no such request, or no client sends it.
-cdef const ZkRow* zk_row(int32_t opcode) noexcept nogil
-# The rows in the order of the page; NULL behind the last.
-cdef const ZkRow* zk_row_at(size_t position) noexcept nogil
+    # NULL: there is no such request, or no client sends it.
+    const ZkRow* zk_row(int32_t opcode)
+    # The rows in the order of the page; NULL behind the last.
+    const ZkRow* zk_row_at(size_t position)

@@ -6,26 +6,25 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.auth cimport ZkSpeaker
-from raftmeta.doors.zookeeper.codec cimport ZkRequest, ZkStrings
+from raftmeta.doors.zookeeper.codec cimport ZkRequest
 from raftmeta.machine.entry cimport Entry
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes, Command
-from raftmeta.wire.znodes cimport Identity, ZnodeStat
+from raftmeta.wire.znodes cimport AclEntry, Identity, ZnodeStat
 
-# What the windows of a command point into besides the request; reused.
+# The windows of a command point into this, besides the request; reused.
 cdef struct ZkArena:
     Vec[uint8_t] acls                   # lists of rights in the stored form
+    Vec[AclEntry] entries               # of one list
     Vec[Identity] identities
+    Vec[uint8_t] request                # what Command.data shows
 
 cdef void zk_arena_init(ZkArena* arena) noexcept nogil
 cdef void zk_arena_release(ZkArena* arena) noexcept nogil
 
-# Is this a path that a request may name (PathUtils.validatePath)? A create of a sequential node may end with '/'.
-cdef bint zk_path_is_valid(const Bytes* path, bint is_sequential) noexcept nogil
-
 # --- writes -----------------------------------------------------------------------------------------------------------
-# Make the command of a request with the trait ZK_IS_WRITE: kind, id = owner, name = root, operations, identities. The
+# Make the command of a request with the trait ZK_IS_WRITE: kind, id = owner, name = root, data. The
 # caller adds session, sequence, lowest_unanswered and pointer, and encodes it before request, speaker or arena change.
 # has_ttl: nodes with a time to live are allowed (zookeeper.extendedTypesEnabled). *position: of the operation that is
 # wrong, for zk_reply_refused.
@@ -51,30 +50,31 @@ cdef struct ZkNode:
     Bytes acl                           # stored form; empty: everybody may do everything
     ZnodeStat stat
 
-# The node of a path, of the newest entry of its key at the revision of the read, NULL: none. Nodes that ZooKeeper has
-# from its first day (/, /zookeeper, /zookeeper/quota, /zookeeper/config) are there with a stat of zeros before the
-# first command made them. False: there is no such node.
+# The node of a path, of the newest entry of its key at the revision of the read; entry NULL: there is none. The nodes
+# that every tree has are there before the first command made them (machine/znodes znode_founded). False: no such node.
 cdef bint zk_node_find(const Entry* entry, const Bytes* path, ZkNode* into) noexcept nogil
-# ... and before any command made one, children of a path that only this module knows: NULL, or a name.
-cdef const char* zk_first_child(const Bytes* path, uint32_t position) noexcept nogil
+# ... and these are their children until then: the name at this position, NULL: no more.
+cdef const char* zk_founded_child(const Bytes* path, uint32_t position) noexcept nogil
 # May this speaker read the node? ZK_OK, ZK_NO_AUTH; ZK_SYSTEM_ERROR: no memory. `exists` asks nobody.
 cdef int32_t zk_may_read(const ZkRequest* request, const ZkNode* node, const ZkSpeaker* speaker,
                          ZkArena* arena) noexcept nogil
-# Append the body of exists, getData or getACL; node NULL: there is none. An error, or ZK_OK; then ZK_SYSTEM_ERROR: no
-# memory. An operation of a multiRead is such a request too: its head is the caller's (zk_result_head).
+# Append the body of exists, getData or getACL; node NULL: there is none. ZK_OK, or the error that is the answer; with
+# ZK_SYSTEM_ERROR there is no memory. An operation of a multiRead is such a request too: the caller writes its head
+# (zk_result_head) before.
 cdef int32_t zk_read_body(const ZkRequest* request, const ZkNode* node, const ZkSpeaker* speaker, ZkArena* arena,
                           Vec[uint8_t]* out) noexcept nogil
-# getChildren and getChildren2: after zk_may_read, zk_vector_begin, zk_write_bytes for each name, zk_vector_end; then for
-# getChildren2 zk_write_stat.
+# getChildren and getChildren2: after zk_may_read, zk_vector_begin, zk_write_bytes for each name, zk_vector_end; then
+# for getChildren2 zk_write_stat.
 
 # whoAmI.
 cdef status_t zk_who_am_i_body(const ZkSpeaker* speaker, Vec[uint8_t]* out) noexcept nogil
 
-# --- /zookeeper/config --------------------------------------------------------------------------------------------------
+# --- /zookeeper/config ------------------------------------------------------------------------------------------------
 cdef struct ZkServer:
     Bytes address                       # host:port of its peers' port
     bint is_observer
 
 # Append the data of /zookeeper/config: one line for each server, then the version in hexadecimal digits.
-cdef status_t zk_config_text(const ZkServer* servers, uint32_t count, uint64_t version, Vec[uint8_t]* out) noexcept nogil
+cdef status_t zk_config_text(const ZkServer* servers, uint32_t count, uint64_t version,
+                             Vec[uint8_t]* out) noexcept nogil
 cdef bint zk_is_config(const Bytes* path) noexcept nogil
