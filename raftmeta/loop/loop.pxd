@@ -37,7 +37,8 @@ from raftmeta.storage.wal_state cimport Wal
 cdef enum LoopReader:
     READER_HOST = 0                 # a caller, which holds the GIL
     READER_CLIENTS = 1              # the thread that serves clients
-    LOOP_READERS = 2
+    READER_DOORS = 2                # the thread of a door
+    LOOP_READERS = 3
 
 # Somebody waits for something that engine/submission has among the awaited kinds.
 cdef struct Awaiting:

@@ -103,6 +103,7 @@ cdef struct Watch:
     uint32_t match_last         # position of the last one in Hub.matches
     uint32_t key_length
     uint32_t end_length
+    uint64_t reached            # shared: everything up to here was enqueued; the greatest number: up to `shown`
     const uint64_t* shown       # Hub.shown
     WatchQueue queue
     # The bytes of key and end follow.

@@ -62,6 +62,10 @@ cdef void hub_close(Hub* hub, WatchItemKind reason) noexcept nogil
 cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil
 
+# The consumer: every event up to this revision waits in the queue, or was taken. Looked at before the queue is emptied,
+# it says which state the consumer then knows of, also where no event of its keys is near.
+cdef uint64_t watch_reached(const Watch* watch) noexcept nogil
+
 # A consumer in this process need not have items encoded: it looks at the next one where it lies, and passes it.
 cdef struct WatchView:
     uint8_t kind                # WatchItemKind

@@ -88,12 +88,15 @@ cdef void _leave(Hub* hub, Watch* watch) noexcept nogil:
 cdef void _become_behind(Hub* hub, Watch* watch) noexcept nogil:
     _leave(hub, watch)
     watch.state = WATCH_BEHIND
+    store_release(&watch.reached, watch.next_revision - 1)
     _list_add(&hub.behind, LIST_MEMBERS, watch)
 
 
 cdef void _become_ended(Hub* hub, Watch* watch, uint8_t kind, uint64_t revision) noexcept nogil:
     _leave(hub, watch)
     watch.state = WATCH_ENDED
+    if watch.reached >= revision:
+        store_release(&watch.reached, max(revision, <uint64_t>1) - 1)
     queue_end(&watch.queue, kind, revision)
     _wake(hub, watch)
 
@@ -120,6 +123,7 @@ cdef status_t _become_live(Hub* hub, Watch* watch) noexcept nogil:
         return NO_MEMORY
     _leave(hub, watch)
     watch.state = WATCH_LIVE
+    store_release(&watch.reached, ~<uint64_t>0)
     watch.group = group
     _list_add(<Vec[watch_pointer_t]*>&group.members, LIST_MEMBERS, watch)
     if watch.filter & WATCH_PROGRESS and watch.told < hub.revision and watch.next_revision <= hub.revision + 1:
@@ -159,6 +163,8 @@ cdef Hub* hub_create(uint64_t queue_bytes_max) noexcept nogil:
 
 
 cdef void hub_show(Hub* hub, uint64_t revision) noexcept nogil:
+    # Before it is shown: a watch that a snapshot has left behind must not look as if it had been told everything.
+    _follow(hub, revision)
     store_release[uint64_t](&hub.shown, revision)
 
 
@@ -491,6 +497,13 @@ cdef uint32_t hub_take_woken(Hub* hub, void** owners, uint32_t most) noexcept no
 cdef status_t watch_take(Watch* watch, uint32_t items_max, uint32_t bytes_max, Vec[uint8_t]* out,
                          uint32_t* count) noexcept nogil:
     return queue_take(&watch.queue, load_acquire[uint64_t](watch.shown), items_max, bytes_max, out, count)
+
+
+# The order of the two: what `shown` shows was enqueued before to each watch that was live then; one that was not has
+# said so in `reached` before.
+cdef uint64_t watch_reached(const Watch* watch) noexcept nogil:
+    cdef uint64_t shown = load_acquire[uint64_t](watch.shown)
+    return min(shown, load_acquire(&watch.reached))
 
 
 cdef bint watch_look(const Watch* watch, WatchView* view) noexcept nogil:

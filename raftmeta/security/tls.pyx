@@ -208,7 +208,7 @@ cdef bint _has_protocol(const openssl.SSL* ssl, const char* protocol) noexcept n
 cdef status_t _admit(TlsSession* session) noexcept nogil:
     cdef const openssl.SSL* ssl = <const openssl.SSL*>session.openssl
     cdef openssl.X509* certificate = openssl.SSL_get0_peer_certificate(ssl)
-    if not _has_protocol(ssl, tls_protocol_of(session.port.context)):
+    if not session.port.context.is_foreign and not _has_protocol(ssl, tls_protocol_of(session.port.context)):
         return _refuse(session, TLS_PROTOCOL)
     if certificate == NULL:
         return _refuse(session, TLS_NO_CERTIFICATE)

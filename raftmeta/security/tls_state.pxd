@@ -54,6 +54,7 @@ cdef struct TlsContext:
     uint64_t trust              # a hash of the authorities' text
     void* revoked               # X509_CRL*[revoked_count]
     uint32_t revoked_count
+    bint is_foreign             # its clients are not this project's: they need name no protocol in ALPN
     int64_t expires_s           # when this side's certificate ends, in seconds since 1970
     uint8_t role                # IdentityRole that it lets in
     uint8_t cluster_length
