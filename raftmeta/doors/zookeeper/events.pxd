@@ -1,0 +1,22 @@
+# Changes of the state on their way to ZooKeeper clients: one watch of the hub over the sessions' keys and the tree.
+#
+#     events_tend     open the watch, if there is none
+#     events_drain    all that the loop enqueued: events to connections, ends of sessions; then `position` moves on
+#
+# A watch that has lagged goes on where it ended. One below the history's floor cannot: all connections are closed, and
+# clients that come back are told what they missed by setWatches.
+from libc.stdint cimport int32_t
+
+from raftmeta.doors.zookeeper.state cimport ZkDoor, ZkTask
+from raftmeta.wire.commands cimport Bytes
+
+cdef void events_tend(ZkDoor* door) noexcept nogil
+# False: this node stops, or left the cluster, or its history was cut: every connection must be closed.
+cdef bint events_drain(ZkDoor* door) noexcept nogil
+# TASK_WATCH and TASK_UNWATCH are back.
+cdef void events_opened(ZkDoor* door, const ZkTask* task) noexcept nogil
+cdef void events_closed(ZkDoor* door, const ZkTask* task) noexcept nogil
+# Give the watch back, before the door ends.
+cdef void events_end(ZkDoor* door) noexcept nogil
+# Another membership is in force.
+cdef void events_config(ZkDoor* door) noexcept nogil

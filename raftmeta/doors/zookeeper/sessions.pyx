@@ -1,0 +1,288 @@
+"""ZooKeeper sessions: bodies.
+
+Sources: ZooKeeper 3.9 ZooKeeperServer.java processConnectRequest, reopenSession, revalidateSession; what unmodified
+clients rely on.
+"""
+
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from raftmeta.doors.zookeeper.access cimport access_allows
+from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, zk_connected_encode
+from raftmeta.doors.zookeeper.output cimport connection_end, connection_fail, connection_next_turn, connection_touch
+from raftmeta.doors.zookeeper.reads cimport reads_pin
+from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
+from raftmeta.doors.zookeeper.session_keys cimport (FORMAT_SESSION_VALUE_BYTES, SessionValue, session_enter,
+                                                    session_find, session_is_password, session_key, session_value)
+from raftmeta.doors.zookeeper.state cimport (STEP_BEGIN, STEP_CLAIM, STEP_GRANT, STEP_KEY, STEP_LOOK, STEP_REACH,
+                                             TASK_CONNECT, TASK_KEEP_ALIVE, ZK_CONNECTING, ZK_OPEN, bytes_of)
+from raftmeta.doors.zookeeper.tasks cimport command_submit, random_bytes
+from raftmeta.native.threads cimport wall_now_ms
+from raftmeta.net.unbound cimport UNBOUND_NONE, unbound_remove
+from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, status_t
+from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
+                                     COMPARE_CREATE_REVISION, COMPARE_EQUAL, KEY_BYTES_MAX, LEASES_MAX, OP_CREATE,
+                                     OP_DELETE, Bytes, Compare, LeaseItem, Op, Txn, command_clear)
+from raftmeta.wire.msgpack cimport Reader, number_max, read_array_max, read_bool, read_uint, reader_over
+
+cdef enum:
+    TICKS_MIN = 2               # ZooKeeper's minSessionTimeout and maxSessionTimeout, in ticks
+    TICKS_MAX = 20
+    KEEP_ALIVES_PER_TICK = 4
+    RESULT_ELEMENTS = 3         # docs/formats.md "Results"
+    RESULT_STATUS_MAX = 63
+
+cdef const char* NOTE = b"zookeeper session"
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+cdef void _answer(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if zk_connected_encode(&connection.connect, <int32_t>connection.timeout_ms, connection.session,
+                           connection.password, connection.is_read_only, &connection.out) != OK:
+        connection_fail(door, connection)
+        return
+    connection.state = ZK_OPEN
+    connection.is_heard = True
+    connection.since_ms = <long long>wall_now_ms()
+    if connection.unbound != UNBOUND_NONE:
+        unbound_remove(&door.unbound, connection.unbound)
+        connection.unbound = UNBOUND_NONE
+    connection_touch(door, connection)
+    connection_next_turn(door, connection)      # what the client has sent behind its connect request
+
+
+# The session is gone, or its password is wrong: nobody is told which.
+cdef void _say_ended(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    memset(connection.password, 0, ZK_PASSWORD_BYTES)
+    connection.session = 0
+    if zk_connected_encode(&connection.connect, 0, 0, connection.password, False, &connection.out) != OK:
+        connection_fail(door, connection)
+        return
+    connection_touch(door, connection)
+    connection_end(door, connection)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+cdef void _submit(ZkDoor* door, ZkConnection* connection, uint8_t step) noexcept nogil:
+    connection.step = step
+    if command_submit(door, connection, TASK_CONNECT, NULL, True, NULL) != OK:
+        connection_fail(door, connection)
+
+
+cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if not random_bytes(&connection.session, sizeof(uint64_t)) or not random_bytes(connection.password,
+                                                                                   ZK_PASSWORD_BYTES):
+        connection_fail(door, connection)
+        return
+    # Clients read it as a signed number, and some of them take a negative one for an error.
+    connection.session &= ~(<uint64_t>1 << 63)
+    connection.session |= <uint64_t>1 << 62     # never 0, and never as small as a number that a person chose
+    command_clear(&door.command)
+    door.command.kind = COMMAND_LEASE_GRANT
+    door.command.id = connection.session
+    door.command.ttl_ms = connection.timeout_ms
+    door.command.data = bytes_of(<const uint8_t*>NOTE, 17)
+    _submit(door, connection, STEP_GRANT)
+
+
+# The key of its session: made, or made anew if it still has this create revision.
+cdef void _make_key(ZkDoor* door, ZkConnection* connection, uint64_t seen) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX] bytes
+    cdef SessionValue value
+    cdef Bytes key = bytes_of(bytes, session_key(door, connection.session, bytes))
+    cdef Compare compare
+    cdef Txn txn
+    cdef Op op
+    cdef bint has_room = True
+    session_value(connection.password, connection.timeout_ms, &value)
+    command_clear(&door.command)
+    door.command.kind = COMMAND_KEYS
+    memset(&txn, 0, sizeof(Txn))
+    memset(&op, 0, sizeof(Op))
+    op.key = key
+    if seen != 0:
+        memset(&compare, 0, sizeof(Compare))
+        compare.target = COMPARE_CREATE_REVISION
+        compare.result = COMPARE_EQUAL
+        compare.key = key
+        compare.number = seen
+        txn.compare_count = 1
+        op.kind = OP_DELETE
+        has_room = door.command.compares.push(compare) and door.command.ops.push(op)
+    op.kind = OP_CREATE
+    op.value = bytes_of(<const uint8_t*>&value, FORMAT_SESSION_VALUE_BYTES)
+    op.lease = connection.session
+    txn.then_count = 2 if seen != 0 else 1
+    txn.else_first = txn.then_count
+    if not has_room or not door.command.ops.push(op) or not door.command.txns.push(txn):
+        connection_fail(door, connection)
+        return
+    _submit(door, connection, STEP_CLAIM if seen != 0 else STEP_KEY)
+
+
+cdef void _look(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    cdef SessionValue value
+    cdef uint64_t create_revision = 0
+    if not round_is_done(door, connection.round) or not reads_pin(door, door.position):
+        wait_in_line(door, connection)
+        return
+    if (not session_find(door, connection.session, &value, &create_revision)
+            or not session_is_password(&value, connection.password)):
+        _say_ended(door, connection)
+        return
+    connection.timeout_ms = value.timeout_ms
+    if session_enter(door, connection):
+        _make_key(door, connection, create_revision)
+    else:
+        connection_fail(door, connection)
+
+
+# A client that has seen more than this node waits until this node has seen as much; one that has seen more than the
+# cluster comes from another one.
+cdef void _reach(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if door.position < connection.connect.zxid or door.position < connection.fence:
+        if connection.round == 0:
+            connection.round = round_ask(door)
+        elif round_is_done(door, connection.round) and door.position >= connection.fence:
+            door.counters.refused += 1
+            connection_fail(door, connection)
+            return
+        wait_in_line(door, connection)
+        return
+    if connection.claimed > connection.fence:
+        connection_fail(door, connection)       # yet another connection has it by now
+        return
+    _answer(door, connection)
+
+
+# The cluster has no leader that this node knows of: what a client that is content with it may have.
+cdef void _serve_read_only(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if connection.session == 0:
+        random_bytes(&connection.session, sizeof(uint64_t))
+        connection.session = connection.session & ~(<uint64_t>1 << 63) | 1
+        random_bytes(connection.password, ZK_PASSWORD_BYTES)
+    connection.is_read_only = True
+    _answer(door, connection)
+
+
+cdef void _begin(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if door.is_minority:
+        if connection.connect.is_read_only and door.watch != NULL and access_allows(door, connection):
+            _serve_read_only(door, connection)
+        else:
+            connection_fail(door, connection)   # its client tries another node
+        return
+    if door.is_serving and not access_allows(door, connection):
+        door.counters.refused += 1
+        connection_fail(door, connection)
+        return
+    if not door.is_serving:
+        wait_in_line(door, connection)
+        return
+    if connection.session == 0:
+        _grant(door, connection)
+        return
+    connection.step = STEP_LOOK
+    connection.round = round_ask(door)
+    wait_in_line(door, connection)
+
+
+cdef void sessions_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    if connection.step == STEP_BEGIN:
+        _begin(door, connection)
+    elif connection.step == STEP_LOOK:
+        _look(door, connection)
+    elif connection.step == STEP_REACH:
+        _reach(door, connection)
+
+
+cdef void sessions_connect(ZkDoor* door, ZkConnection* connection, const ZkConnect* connect) noexcept nogil:
+    cdef int32_t least = <int32_t>(TICKS_MIN * door.limits.tick_ms)
+    cdef int32_t most = <int32_t>(TICKS_MAX * door.limits.tick_ms)
+    connection.connect = connect[0]
+    connection.state = ZK_CONNECTING
+    connection.step = STEP_BEGIN
+    connection.timeout_ms = <uint32_t>min(max(connect.timeout_ms, least), most)
+    connection.session = connect.session
+    memset(connection.password, 0, ZK_PASSWORD_BYTES)
+    if connect.password.length == ZK_PASSWORD_BYTES:
+        memcpy(connection.password, connect.password.data, ZK_PASSWORD_BYTES)
+    connection.connect.password = bytes_of(NULL, 0)     # the frame goes away
+    sessions_go(door, connection)
+
+
+# --- answers of the loop ----------------------------------------------------------------------------------------------
+# Whether a transaction took its first branch.
+cdef bint _has_succeeded(const ZkTask* task) noexcept nogil:
+    cdef Reader reader = reader_over(task.ticket.body, task.ticket.length)
+    cdef bint succeeded
+    read_array_max(&reader, RESULT_ELEMENTS)
+    read_uint(&reader, RESULT_STATUS_MAX)
+    read_uint(&reader, number_max())
+    read_array_max(&reader, 2)
+    succeeded = read_bool(&reader)
+    return reader.status == OK and succeeded
+
+
+cdef void _claimed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) noexcept nogil:
+    if not _has_succeeded(task):            # another connection was faster, or the session has ended meanwhile
+        connection.step = STEP_LOOK
+        connection.round = round_ask(door)
+        wait_in_line(door, connection)
+        return
+    connection.fence = task.ticket.revision
+    door.counters.sessions_moved += connection.step == STEP_CLAIM
+    door.counters.sessions_opened += connection.step == STEP_KEY
+    connection.step = STEP_REACH
+    sessions_go(door, connection)
+
+
+cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* task) noexcept nogil:
+    cdef status_t status = task.ticket.status
+    if connection.state != ZK_CONNECTING:
+        return
+    if status == ID_CONFLICT and connection.step == STEP_GRANT:
+        _grant(door, connection)
+    elif status == LEASE_EXPIRED and connection.step == STEP_CLAIM:
+        _say_ended(door, connection)
+    elif status != OK:
+        connection_fail(door, connection)
+    elif connection.step != STEP_GRANT:
+        _claimed(door, connection, task)
+    elif session_enter(door, connection):
+        _make_key(door, connection, 0)
+    else:
+        connection_fail(door, connection)
+
+
+# --- keep-alives ------------------------------------------------------------------------------------------------------
+cdef status_t _send(ZkDoor* door) noexcept nogil:
+    cdef status_t status = command_submit(door, NULL, TASK_KEEP_ALIVE, NULL, True, NULL)
+    door.keep_alives += status == OK
+    return status
+
+
+cdef void sessions_keep_alive(ZkDoor* door) noexcept nogil:
+    cdef ZkConnection* connection
+    cdef LeaseItem item
+    cdef uint32_t place
+    if door.now_ns < door.keep_alive_ns or door.keep_alives != 0 or door.session == 0:
+        return
+    door.keep_alive_ns = door.now_ns + <uint64_t>door.limits.tick_ms * 1_000_000 // KEEP_ALIVES_PER_TICK
+    command_clear(&door.command)
+    door.command.kind = COMMAND_LEASE_KEEP_ALIVE
+    memset(&item, 0, sizeof(LeaseItem))
+    for place in range(door.limits.connections_max):
+        connection = &door.connections[place]
+        if connection.state != ZK_OPEN or not connection.is_heard or connection.is_read_only:
+            continue
+        item.lease = connection.session
+        if not door.command.leases.push(item):
+            return
+        connection.is_heard = False
+        if door.command.leases.size == LEASES_MAX:
+            if _send(door) != OK:
+                return
+            door.command.leases.clear()
+    if door.command.leases.size != 0:
+        _send(door)

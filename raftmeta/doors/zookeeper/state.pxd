@@ -1,0 +1,300 @@
+# The structs of the ZooKeeper door: connections, what they wait for, and the door's own session with the cluster.
+#
+# They belong to one native thread. Other threads touch only the end of ZkDoor and the WatchSignal, which the loop
+# writes to until the unwatch is answered.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from raftmeta.doors.zookeeper.auth cimport ZkAuthSettings, ZkSasl, ZkSaslUser, ZkSpeaker
+from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, ZkConnect
+from raftmeta.doors.zookeeper.translate cimport ZkArena
+from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatchTable
+from raftmeta.loop.loop cimport Loop, NodeStatus
+from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
+from raftmeta.machine.state cimport Machine
+from raftmeta.machine.tree_state cimport Root
+from raftmeta.machine.watch_state cimport Watch
+from raftmeta.native.containers cimport Map64, Ring, Vec
+from raftmeta.native.threads cimport Published, pthread_t
+from raftmeta.net.stream cimport Stream
+from raftmeta.net.unbound cimport Unbound
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, index_t
+from raftmeta.security.tls_state cimport TlsCounters, TlsPort
+from raftmeta.wire.commands cimport Bytes, Command
+
+cdef enum:
+    NOWHERE = 0xFFFFFFF         # a place that no connection has
+    ZK_FRAME_BYTES_MAX = (1 << 20) + 1024       # jute.maxbuffer of 1 MiB, and its slack
+    TUNE_TASKS_MAX = 1024       # requests of one connection under way; then it is not read on
+    TUNE_TASK_BYTES = 4 << 20   # bytes of them
+    TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on
+    TUNE_OUT_BYTES_MAX = 64 << 20       # of events and answers that it does not read: then it is closed
+    TUNE_TURN_BYTES = 1 << 21   # of answers made in one turn; then the others are looked at
+    FORMAT_SESSION_KEY_BYTES = 26       # "-sessions/" and 16 hexadecimal digits, behind the root
+    ROOT_BYTES_MAX = 64
+    SUPER_DIGEST_BYTES_MAX = 256
+
+cdef struct ZkLimits:
+    uint32_t connections_max
+    uint32_t unbound_max        # connections that have no session yet
+    uint32_t unbound_of_address_max
+    uint64_t hello_timeout_ns   # from the accept to the session
+    uint64_t bytes_under_way_max        # requests of all connections
+    uint64_t memory_max         # answers and events that wait for all connections
+    uint32_t writes_max         # commands under way
+    uint32_t tick_ms            # sessions last 2 to 20 of them
+    uint32_t words_allowed      # 1 << FourLetterWord
+    uint64_t watches_max
+    uint64_t session_ttl_ms     # of the door's own session
+    uint32_t session_window
+    uint32_t outstanding_max
+    bint reads_linearizable
+    bint has_ttl                # nodes with a time to live may be made
+    bint needs_rights
+
+cdef enum ZkConnectionState:
+    ZK_FREE = 0
+    ZK_GREETING = 1             # the connect request, or a word of four letters, is awaited
+    ZK_CONNECTING = 2           # its session is being made, or found
+    ZK_OPEN = 3
+    ZK_CLOSING = 4              # what is in `out` is sent, then it is closed
+
+# The purpose of a ticket.
+cdef enum ZkTaskKind:
+    TASK_NONE = 0
+    TASK_WRITE = 1              # of a connection, in its queue
+    TASK_READ = 2               # the same, without a ticket: it waits for its turn, or a read round
+    TASK_CLOSE = 3              # of its session; in its queue
+    TASK_CONNECT = 4            # a step of making or finding a session (ZkConnection.step)
+    TASK_OPEN = 5               # the door's own session
+    TASK_KEEP_ALIVE = 6
+    TASK_ROUND = 7              # a read index for many
+    TASK_WATCH = 8
+    TASK_UNWATCH = 9
+
+cdef enum ZkTaskStage:
+    STAGE_WAITS = 0
+    STAGE_UNDER_WAY = 1         # its ticket is out
+    STAGE_AGAIN = 2             # to be sent again, once what is before it was answered
+    STAGE_DONE = 3              # its ticket is back
+
+# The frame, and then the command as it was sent, follow the struct.
+cdef struct ZkTask:
+    ZkTask* next                # of its connection, in order of arrival
+    ZkTask* previous_out        # of all with a ticket (ZkDoor.out)
+    ZkTask* next_out
+    Ticket* ticket              # once DONE
+    uint64_t session            # the door's, that its command was encoded for; 0: none
+    uint64_t sequence           # of its command; 0: none
+    uint64_t after              # sequence of the write of its session before it
+    uint64_t round              # read round that it waits for; 0: none
+    uint64_t begun_ns
+    uint64_t retry_ns           # AGAIN: not before
+    int32_t error               # not 0: what the request is answered with
+    uint32_t position           # ... of the operation of a multi that it is of
+    uint32_t place
+    uint32_t generation         # of the connection: its place may have another one by now
+    uint32_t frame_length
+    uint32_t payload_length
+    uint8_t kind
+    uint8_t stage
+    uint8_t is_urgent
+
+cdef enum ZkConnectStep:
+    STEP_BEGIN = 0              # until the door serves
+    STEP_GRANT = 1              # a lease for a new session
+    STEP_KEY = 2                # its key
+    STEP_LOOK = 3               # a read index, to find the key of a session of old
+    STEP_CLAIM = 4              # make its key anew
+    STEP_REACH = 5              # wait until this node has seen as much as the client
+
+cdef struct ZkTraffic:
+    uint64_t received
+    uint64_t sent
+    uint64_t latency_sum_ms
+    uint64_t latency_count
+    uint32_t latency_least_ms
+    uint32_t latency_most_ms
+
+cdef struct ZkConnection:
+    Stream stream
+    uint32_t generation
+    uint8_t state               # ZkConnectionState
+    uint8_t step                # ZkConnectStep, while CONNECTING
+    uint8_t is_reading          # epoll tells of bytes to read
+    uint8_t is_blocked          # the socket took not all of `out`
+    uint8_t is_dirty            # in ZkDoor.dirty
+    uint8_t waits_for_turn      # it has more to do, and comes again in the next turn
+    uint8_t is_read_only
+    uint8_t is_waiting          # in ZkDoor.waiting
+    uint8_t is_heard            # since its session was kept alive last
+    uint8_t has_ended           # nothing of it is read any more: it closed its session, or failed to prove its name
+    uint64_t heard_ns
+    uint64_t sent_ns
+    Vec[uint8_t] received       # bytes that are no whole frame yet, or were not looked at
+    Vec[uint8_t] out
+    size_t out_offset           # bytes of `out` that are gone
+    uint64_t counted            # of it in ZkDoor.answer_bytes
+    ZkTask* first               # requests under way, in order
+    ZkTask* last
+    uint32_t task_count
+    uint32_t reads              # of them, not served yet
+    uint32_t held               # writes among them that wait for reads, and were not submitted yet
+    uint64_t task_bytes
+    ZkConnect connect           # what it asked for
+    uint8_t[ZK_PASSWORD_BYTES] password
+    uint64_t session            # 0: none
+    uint64_t fence              # create revision of the session's key; 0: not made yet
+    uint64_t claimed            # the newest one that an event told
+    uint32_t timeout_ms
+    uint64_t last_sequence      # of its last write
+    uint64_t round              # read round that it waits for, while CONNECTING
+    ZkSpeaker speaker
+    ZkSasl sasl
+    ZkWatch* watches
+    uint64_t event_mark         # of the last event that it was told
+    uint64_t address            # net/unbound address_of_socket
+    uint32_t unbound            # its entry in ZkDoor.unbound, until it has a session
+    int64_t since_ms            # wall time of its session
+    int64_t answered_ms         # ... of the last answer
+    int32_t last_xid
+    int32_t last_opcode
+    uint64_t last_zxid
+    uint32_t last_latency_ms
+    ZkTraffic traffic
+
+cdef struct ZkCounters:
+    uint64_t connections        # open now
+    uint64_t accepted
+    uint64_t turned_away
+    uint64_t refused            # closed for what they said
+    uint64_t evicted            # closed for what they did not say, or read
+    uint64_t sessions           # served now
+    uint64_t sessions_opened
+    uint64_t sessions_moved     # that came here from another connection or node
+    uint64_t sessions_expired
+    uint64_t requests
+    uint64_t writes
+    uint64_t reads
+    uint64_t sent_again         # writes that overtook the one before them
+    uint64_t events
+    uint64_t watches
+    uint64_t watched_paths
+    uint64_t memory
+    TlsCounters tls
+
+cdef struct ZkDoor:
+    Loop* loop
+    ZkLimits limits
+    uint8_t root_length
+    uint8_t[ROOT_BYTES_MAX] root
+    uint8_t address_length
+    uint8_t[ADDRESS_BYTES_MAX] address
+    uint32_t port
+    Vec[uint8_t] folder         # of the node
+    ZkAuthSettings auth
+    uint8_t[SUPER_DIGEST_BYTES_MAX] super_digest
+    Vec[uint8_t] sasl_texts
+    Vec[ZkSaslUser] sasl_users
+    int epoll
+    int listener
+    int wake_fd
+    TlsPort tls
+    Mailbox* mailbox
+    pthread_t thread
+    bint is_running
+    uint64_t now_ns             # of the turn
+    uint64_t started_ns
+    uint64_t sweep_ns
+    uint64_t accept_ns          # not 0: no descriptors were left, and nobody is accepted before
+    bint is_resting             # the listener is out of epoll for that
+    bint has_mail
+    bint has_submitted
+    ZkConnection* connections
+    Vec[uint32_t] free          # places
+    Vec[uint32_t] dirty         # places with something to send, or more to do
+    Vec[uint32_t] waiting       # places that wait for a read round, for the position, or for a pause
+    Unbound unbound
+    uint32_t handshake_steps
+    uint64_t descriptors_max
+    Map64[uint32_t] sessions    # place + 1 of the connection that serves it
+    ZkWatchTable table
+    Vec[uint32_t] places        # scratch of events
+    uint64_t event_number
+    # The door's own session with the cluster.
+    uint64_t session            # 0: none yet
+    uint64_t opening            # id of the one that is being opened; 0: none
+    uint64_t open_ns            # when it was asked for last
+    bint is_opening             # that is under way
+    uint64_t next_sequence
+    uint64_t lowest             # unanswered sequence
+    Ring[uint8_t] answered      # from `lowest` on
+    uint32_t writes             # under way
+    uint32_t keep_alives        # under way
+    uint64_t keep_alive_ns      # when the next one is due
+    ZkTask* out                 # tasks with a ticket
+    bint has_pause              # one of `waiting` waits for a moment of the clock
+    uint64_t bytes_under_way
+    uint64_t answer_bytes
+    uint64_t turn_bytes
+    # Changes.
+    WatchSignal signal          # of the watch over the sessions' keys and the tree
+    Watch* watch                # NULL: none
+    bint is_watching            # SUBMIT_WATCH is under way
+    bint is_unwatching          # SUBMIT_UNWATCH is under way
+    uint64_t resume             # revision to begin the next watch with; 0: the newest
+    uint64_t position           # all events up to here were told; reads show the state at this revision
+    # Read rounds.
+    uint64_t round              # the newest one that was asked for
+    uint64_t round_done
+    uint64_t round_position     # that must be reached before reads of the rounds done are served
+    bint wants_round            # somebody waits for the next one
+    # As the loop published it.
+    NodeStatus status
+    Membership membership
+    index_t membership_index
+    uint64_t rights_revision    # that the connections were looked at under
+    uint64_t leader_ns          # when a leader was known last
+    bint is_serving             # sessions can be made
+    bint is_minority            # no leader for so long that clients are sent elsewhere
+    # The state, while it is pinned in this turn.
+    Machine* machine
+    const Root* pinned
+    Command command             # scratch
+    ZkArena arena
+    Vec[uint8_t] payload
+    Vec[uint8_t] body
+    uint8_t* buffer             # of reading
+    ZkTraffic traffic
+    # Of the tree, as they were counted last (words.pyx).
+    uint64_t measured_ns        # when; 0: never
+    uint64_t nodes
+    uint64_t data_bytes
+    uint64_t ephemerals
+    ZkCounters counters
+    # Shared:
+    uint32_t is_closing
+    Published[ZkCounters] published
+
+cdef inline uint32_t place_of(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:
+    return <uint32_t>(connection - door.connections)
+
+# The connection that stood at place with this generation; NULL: it is gone.
+cdef inline ZkConnection* connection_at(ZkDoor* door, uint32_t place, uint32_t generation) noexcept nogil:
+    if place >= door.limits.connections_max:
+        return NULL
+    cdef ZkConnection* connection = &door.connections[place]
+    if connection.state == ZK_FREE or connection.generation != generation:
+        return NULL
+    return connection
+
+cdef inline Bytes bytes_of(const uint8_t* data, size_t length) noexcept nogil:
+    cdef Bytes bytes
+    bytes.data = data
+    bytes.length = <uint32_t>length
+    return bytes
+
+cdef inline const uint8_t* task_frame(const ZkTask* task) noexcept nogil:
+    return <const uint8_t*>task + sizeof(ZkTask)
+
+cdef inline const uint8_t* task_payload(const ZkTask* task) noexcept nogil:
+    return <const uint8_t*>task + sizeof(ZkTask) + task.frame_length
