@@ -67,7 +67,15 @@ _RANGES: dict[str, tuple[float, float]] = {
     "principal_watches_max": (0, 100_000_000),
     "principal_leases_max": (0, 100_000_000),
     "principal_sessions_max": (0, 1_000_000),
+    "zookeeper_tick_s": (0.05, 60.0),
+    "zookeeper_connections_max": (1, 1_000_000),
+    "zookeeper_watches_max": (1, 100_000_000),
 }
+_TEXT_BYTES_MAX = 4096
+_ROOT_BYTES_MAX = 64
+_WORDS = frozenset(
+    ("ruok", "srvr", "stat", "mntr", "conf", "cons", "envi", "isro", "wchs", "wchc", "wchp", "dump", "dirs")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +125,15 @@ class Config:
         session may keep session_window results. 0: no bound.
     rights_required: serve no client while the cluster's rights are off. Set it before the founding, and no client can
         do anything before there is an admin (docs/security.md "The first admin").
+    zookeeper_root (cluster): the prefix of the keys that ZooKeeper's clients see as a tree: the node /a is the key
+        zookeeper/a. Without a slash, at most 64 bytes.
+    zookeeper_tick_s: sessions of ZooKeeper's clients last 2 to 20 of them, as they ask.
+    zookeeper_linearizable_reads: reads of ZooKeeper's clients ask the leader first. ZooKeeper's own do not.
+    zookeeper_extended_types: ZooKeeper's clients may make nodes with a time to live.
+    zookeeper_connections_max, zookeeper_watches_max: of ZooKeeper's clients on this node, all together.
+    zookeeper_words: the words of four letters that are answered, with commas between, or "*".
+    zookeeper_super_digest: "super:" and the digest of a password: who proves it may do everything in the tree.
+    zookeeper_users_file: users of SASL DIGEST-MD5, one "name:password" a line; read at the start.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -163,6 +180,15 @@ class Config:
     principal_watches_max: int = 0
     principal_leases_max: int = 0
     principal_sessions_max: int = 0
+    zookeeper_root: str = "zookeeper"
+    zookeeper_tick_s: float = 2.0
+    zookeeper_connections_max: int = 10_000
+    zookeeper_watches_max: int = 2_000_000
+    zookeeper_words: str = "*"
+    zookeeper_super_digest: str = ""
+    zookeeper_users_file: str = ""
+    zookeeper_linearizable_reads: bool = False
+    zookeeper_extended_types: bool = False
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False
@@ -182,12 +208,28 @@ class Config:
         _check_relation(
             self.append_bytes_max <= self.inflight_bytes_max, "inflight_bytes_max", "at least append_bytes_max"
         )
+        root = self.zookeeper_root.encode()
+        _check_relation(
+            0 < len(root) <= _ROOT_BYTES_MAX and b"/" not in root, "zookeeper_root", "1 to 64 bytes without a slash"
+        )
+        words = {word.strip() for word in self.zookeeper_words.split(",")} - {"", "*"}
+        _check_relation(words <= _WORDS, "zookeeper_words", f"words among {', '.join(sorted(_WORDS))}, or *")
+        digest = self.zookeeper_super_digest
+        _check_relation(
+            not digest or (digest.startswith("super:") and len(digest.encode()) <= 256),
+            "zookeeper_super_digest",
+            "super:<base64 of SHA-1 of super:password>",
+        )
 
 
 def _check_setting(name: str, value: Any, default: Any) -> None:
     if isinstance(default, bool):
         if not isinstance(value, bool):
             raise ConfigError(f"{name}: must be True or False, not {value!r}", field=name)
+        return
+    if isinstance(default, str):
+        if not isinstance(value, str) or not _is_text(value) or len(value.encode()) > _TEXT_BYTES_MAX or "\0" in value:
+            raise ConfigError(f"{name}: must be text of at most {_TEXT_BYTES_MAX} bytes, not {value!r}", field=name)
         return
     wanted = "an integer" if isinstance(default, int) else "a number"
     allowed = int if isinstance(default, int) else (int, float)
@@ -256,6 +298,15 @@ def _check_reach(address: Address, field: str, config: Config, is_private: bool)
         )
 
 
+def _served_at(text: str | None, field: str, config: Config, is_private: bool) -> Address | None:
+    """Where others than peers are served; None: nowhere."""
+    if text is None:
+        return None
+    address = Address.parse(text, field)
+    _check_reach(address, field, config, is_private)
+    return address
+
+
 def check_name(name: str, field: str) -> str:
     """A node's or cluster's name: 1 to 64 bytes of UTF-8 without control characters."""
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= NAME_BYTES_MAX:
@@ -285,6 +336,7 @@ class Identity:
     listen: Address
     advertise: Address
     client_listen: Address | None
+    zookeeper_listen: Address | None
     data_dir: Path
 
     @classmethod
@@ -297,6 +349,7 @@ class Identity:
         listen: str | None,
         advertise: str | None,
         client_listen: str | None = None,
+        zookeeper_listen: str | None = None,
         cluster: str,
         config: Config,
         is_private: bool = False,
@@ -316,11 +369,12 @@ class Identity:
             raise ConfigError("peers: two members have the same address", field="peers")
         listen_at = addresses[name] if listen is None else Address.parse(listen, "listen")
         _check_reach(listen_at, "listen", config, is_private)
-        clients_at = None if client_listen is None else Address.parse(client_listen, "client_listen")
-        if clients_at is not None:
-            _check_reach(clients_at, "client_listen", config, is_private)
-            if str(clients_at) == str(listen_at):
-                raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
+        clients_at = _served_at(client_listen, "client_listen", config, is_private)
+        zookeeper_at = _served_at(zookeeper_listen, "zookeeper_listen", config, is_private)
+        if clients_at is not None and str(clients_at) == str(listen_at):
+            raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
+        if zookeeper_at is not None and str(zookeeper_at) in (str(listen_at), str(clients_at)):
+            raise ConfigError("zookeeper_listen: must be an address of its own", field="zookeeper_listen")
         return cls(
             name=name,
             cluster=cluster,
@@ -328,5 +382,6 @@ class Identity:
             listen=listen_at,
             advertise=addresses[name] if advertise is None else Address.parse(advertise, "advertise"),
             client_listen=clients_at,
+            zookeeper_listen=zookeeper_at,
             data_dir=check_path(data_dir, "data_dir"),
         )

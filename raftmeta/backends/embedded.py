@@ -1,7 +1,7 @@
 """embedded:///folder?name=a&peers=a=host:port,b=host:port: a node of this cluster, inside this process.
 
-Options: name, peers (required); listen, advertise, client_listen, cluster; prefix, of all keys; and every
-setting of raftmeta.Config by its name, `election_timeout_s=0.5`. Closing the back end closes the node.
+Options: name, peers (required); listen, advertise, client_listen, zookeeper_listen, cluster; prefix, of all keys; and
+every setting of raftmeta.Config by its name, `election_timeout_s=0.5`. Closing the back end closes the node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from raftmeta.recipes.views import View
 
 __all__ = ["PLUGIN"]
 
-_PLACE = ("advertise", "client_listen", "cluster", "listen")
+_PLACE = ("advertise", "client_listen", "cluster", "listen", "zookeeper_listen")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -38,7 +38,7 @@ def _arguments(url: BackendUrl) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name in url.options.keys() & settings.keys():
         default = settings[name].default
-        parse: Any = _truth if isinstance(default, bool) else int if isinstance(default, int) else float
+        parse: Any = _truth if isinstance(default, bool) else type(default)
         given[name] = url.option(name, parse, default)
     return {
         "name": url.required("name"),

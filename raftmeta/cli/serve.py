@@ -78,6 +78,12 @@ def _config(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Con
 @click.option("--listen", metavar="HOST:PORT", help="Where to accept peers; default: its own address in --peer.")
 @click.option("--advertise", metavar="HOST:PORT", help="What peers are told to connect to.")
 @click.option("--clients", "client_listen", metavar="HOST:PORT", help="Where to accept clients (raft://).")
+@click.option(
+    "--zookeeper",
+    "zookeeper_listen",
+    metavar="HOST:PORT",
+    help="Where to accept ZooKeeper's clients (docs/zookeeper.md).",
+)
 @click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="HTTP: /metrics, /livez and /readyz.")
 @click.option("--cluster", default="default", show_default=True, help="Name of the cluster.")
 @click.option(
@@ -113,6 +119,7 @@ def serve(
     listen: str | None,
     advertise: str | None,
     client_listen: str | None,
+    zookeeper_listen: str | None,
     metrics_listen: str | None,
     cluster: str,
     config_path: Path | None,
@@ -153,6 +160,7 @@ def serve(
             listen=listen,
             advertise=advertise,
             client_listen=client_listen,
+            zookeeper_listen=zookeeper_listen,
             cluster=cluster,
             config=_config(config_path, insecure, has_rights),
             encryption=encryption,

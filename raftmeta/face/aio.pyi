@@ -36,6 +36,7 @@ class Node(MailboxFace, AioVerbs):
         listen: str | None = None,
         advertise: str | None = None,
         client_listen: str | None = None,
+        zookeeper_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

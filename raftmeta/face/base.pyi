@@ -23,6 +23,7 @@ class NodeBase:
         listen: str | None = None,
         advertise: str | None = None,
         client_listen: str | None = None,
+        zookeeper_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

@@ -21,6 +21,9 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.doors.zookeeper.door cimport (zookeeper_close_in_child, zookeeper_destroy, zookeeper_start,
+                                            zookeeper_stop)
+from raftmeta.doors.zookeeper.state cimport ZkDoor
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                          SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_SET_FAULTS,
@@ -34,6 +37,7 @@ from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
 from raftmeta.face.tls cimport context_of, refusal_word
+from raftmeta.face.zookeeper cimport open_zookeeper
 from raftmeta.loop.checkpoint_handover cimport handover_port
 from raftmeta.loop.faults cimport faults_set
 from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
@@ -115,7 +119,7 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 cluster="default", config=None, encryption=None, tls=None, audit=None):
+                 zookeeper_listen=None, cluster="default", config=None, encryption=None, tls=None, audit=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -125,7 +129,8 @@ cdef class NodeBase:
         self.tls = tls
         self.certificates = Certificates(tls) if tls is not None else None
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                                       client_listen=client_listen, cluster=cluster, config=config,
+                                       client_listen=client_listen, zookeeper_listen=zookeeper_listen, cluster=cluster,
+                                       config=config,
                                        is_private=tls is not None and not tls.accept_plain)
         self.encryption = check_encryption(encryption)
         self.audit = check_audit(audit)
@@ -181,7 +186,9 @@ cdef class NodeBase:
             listener.close()
             _running_nodes.discard(self)
             ending.clients = self.clients
+            ending.zookeeper = self.zookeeper
             self.clients = NULL
+            self.zookeeper = NULL
             ending.end_by(boot_now_ns() + self.close_timeout_ns)
             raise
         self.loop = loop
@@ -221,28 +228,37 @@ cdef class NodeBase:
             self.trail.start()
             loop.transport.audit = trail
         self.clients = open_clients(loop, self.identity, self.config, trail)
+        self.zookeeper = open_zookeeper(loop, self.identity, self.config)
         if self.certificates is not None:
-            self._offer_tls(loop, self.clients)
+            self._offer_tls(loop, self.clients, self.zookeeper)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
-        return raise_unless_ok(clients_start(self.clients)) if self.clients != NULL else 0
+        if self.clients != NULL:
+            raise_unless_ok(clients_start(self.clients))
+        return raise_unless_ok(zookeeper_start(self.zookeeper)) if self.zookeeper != NULL else 0
 
     # loop NULL: that of the running node. Contexts are made first: that runs Python code, and may see the node end.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients) except -1:
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper) except -1:
         cdef TlsContext* of_peers = NULL
         cdef TlsContext* of_clients = NULL
+        cdef TlsContext* of_zookeeper = NULL
         try:
             self.certificates.begin()
             texts = self.tls.read()
             of_peers = context_of(self.tls, texts, self.identity, ROLE_PEER)
             of_clients = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
+            of_zookeeper = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
+            of_zookeeper.is_foreign = True
             if loop == NULL:
                 loop = self.started()
                 clients = self.clients
+                zookeeper = self.zookeeper
         except BaseException as error:
             if of_peers != NULL:
                 tls_context_free(of_peers)
             if of_clients != NULL:
                 tls_context_free(of_clients)
+            if of_zookeeper != NULL:
+                tls_context_free(of_zookeeper)
             self.certificates.failure = f"{error}"
             raise
         loop.tls.accepts_plain = self.tls.accept_plain
@@ -252,6 +268,11 @@ cdef class NodeBase:
             tls_port_offer(&clients.tls, of_clients)
         else:
             tls_context_free(of_clients)
+        if zookeeper != NULL:
+            zookeeper.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&zookeeper.tls, of_zookeeper)
+        else:
+            tls_context_free(of_zookeeper)
         self.certificates.failure = ""
         return 0
 
@@ -265,8 +286,10 @@ cdef class NodeBase:
         ending.loop = self.loop
         ending.keys = self.keys
         ending.clients = self.clients
+        ending.zookeeper = self.zookeeper
         self.loop = NULL            # nobody submits or reads from here on
         self.clients = NULL
+        self.zookeeper = NULL
         self.life = LIFE_CLOSED
         ending.checkpoints = self.checkpoints
         ending.callbacks = self.callbacks
@@ -371,6 +394,8 @@ cdef class NodeBase:
     cdef int forked(self) except -1:
         if self.clients != NULL:
             clients_close_in_child(self.clients)
+        if self.zookeeper != NULL:
+            zookeeper_close_in_child(self.zookeeper)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
             # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
@@ -747,6 +772,7 @@ cdef class _Ending:
     cdef Loop* loop
     cdef KeyRingHandle keys     # native threads read it as long as they run
     cdef ClientServer* clients
+    cdef ZkDoor* zookeeper
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks
     cdef set attached
@@ -765,6 +791,8 @@ cdef class _Ending:
         # Clients go first, so that nothing is submitted to a loop that ends.
         with nogil:
             has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
+            if self.zookeeper != NULL:
+                has_ended = zookeeper_stop(self.zookeeper, _left_ns(deadline_ns)) and has_ended
             if self.loop != NULL:
                 has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
         raised = None
@@ -797,6 +825,8 @@ cdef class _Ending:
         with nogil:
             if self.clients != NULL:
                 clients_destroy(self.clients)
+            if self.zookeeper != NULL:
+                zookeeper_destroy(self.zookeeper)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

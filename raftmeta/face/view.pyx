@@ -19,6 +19,7 @@ from raftmeta.face.links cimport name_of_link, names_of_links
 from raftmeta.face.listening cimport client_metrics, tls_metrics
 from raftmeta.face.start cimport disk_call_name
 from raftmeta.face.tls cimport refusal_word
+from raftmeta.face.zookeeper cimport zookeeper_metrics
 from raftmeta.loop.event_log cimport EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED
 from raftmeta.loop.event_log cimport NodeEvent as EventBlock
 from raftmeta.loop.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
@@ -220,6 +221,8 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     metrics.update(tls_metrics(&block.tls))
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
+    if node.zookeeper != NULL:
+        metrics.update(zookeeper_metrics(node.zookeeper))
     metrics.update(trail_metrics(node.trail))
     return metrics
 
