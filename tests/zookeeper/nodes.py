@@ -92,7 +92,11 @@ class RawClient:
         self.bytes = b""
         self.xid = 0
         self.send(struct.pack(">iqiq", 0, zxid, timeout_ms, session) + text(password) + bytes([read_only]))
-        frame = self.frame()
+        try:
+            frame = self.frame()
+        except BaseException:
+            self.socket.close()
+            raise
         _, self.timeout_ms, self.session = struct.unpack(">iiq", frame[:16])
         self.password = frame[20:36]
         self.is_read_only = frame[36:37] == b"\1"

@@ -70,9 +70,7 @@ def test_nodes_are_made_read_changed_and_removed(door: tuple[raftmeta.Node, int]
         assert reply.body[4:9] == b"three"
         assert client.get_data(b"/b").error == NO_NODE
         assert sorted(client.children(b"/")) == [b"a", b"zookeeper"]
-        record = node.get("zookeeper/a")
-        assert record is not None
-        assert record.value == b"three"
+        assert node.get("zookeeper/a") is not None
         assert client.call(DELETE, text(b"/a") + struct.pack(">i", -1)).error == 0
         assert client.exists(b"/a").error == NO_NODE
 

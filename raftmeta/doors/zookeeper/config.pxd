@@ -1,4 +1,4 @@
-# The data of /zookeeper/config: the cluster's members as the ZooKeeper door tells them.
+# The members of the cluster as ZooKeeper's clients read them: the data of /zookeeper/config.
 from libc.stdint cimport uint8_t
 
 from raftmeta.doors.zookeeper.state cimport ZkDoor

@@ -13,7 +13,7 @@ place in ZkDoor.unbound. A word of four letters is answered, and the connection 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.doors.zookeeper.auth cimport speaker_add_ip, speaker_init, speaker_release
+from raftmeta.doors.zookeeper.auth cimport speaker_add_ip, speaker_add_x509, speaker_init, speaker_release
 from raftmeta.doors.zookeeper.codec cimport (ZK_CONNECT_BYTES_MAX, ZK_LENGTH_BYTES, ZkConnect, zk_connect_decode,
                                              zk_frame_look)
 from raftmeta.doors.zookeeper.four_letter cimport WORD_BYTES, WORD_NONE, FourLetterWord, four_letter_find
@@ -24,7 +24,7 @@ from raftmeta.doors.zookeeper.rounds cimport wait_in_line
 from raftmeta.doors.zookeeper.session_keys cimport session_leave
 from raftmeta.doors.zookeeper.sessions cimport sessions_connect, sessions_go
 from raftmeta.doors.zookeeper.state cimport (TUNE_TURN_BYTES, ZK_CLOSING, ZK_CONNECTING, ZK_FRAME_BYTES_MAX, ZK_FREE,
-                                             ZK_GREETING, ZK_OPEN, place_of)
+                                             ZK_GREETING, ZK_OPEN, bytes_of, place_of)
 from raftmeta.doors.zookeeper.watch_table cimport watch_table_drop
 from raftmeta.doors.zookeeper.words cimport word_answer
 from raftmeta.native.chunks cimport Slice
@@ -33,7 +33,9 @@ from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
                                   stream_is_revoked, stream_is_secured, stream_read, stream_secure, stream_write)
 from raftmeta.net.unbound cimport (UNBOUND_NONE, address_of_socket, unbound_add, unbound_look, unbound_remove)
+from raftmeta.security.tls cimport tls_subject
 from raftmeta.status cimport BAD_LENGTH, INCOMPLETE, OK, OVERLOADED, STALE, status_t
+from raftmeta.wire.commands cimport Bytes
 
 cdef extern from "<sys/socket.h>" nogil:
     int getpeername(int fd, sockaddr* address, socklen_t* length)
@@ -44,6 +46,7 @@ cdef enum:
     TUNE_HANDSHAKE_STEPS_PER_TURN = 4
     TUNE_KEPT_BYTES = 1 << 12       # buffers of an idle connection that are larger are given back
     ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
+    SUBJECT_BYTES_MAX = 512         # of a client's certificate
     UNREAD_NS = 30_000_000_000      # so long a client may leave what it was sent
 
 
@@ -79,6 +82,16 @@ cdef void _add_ip(ZkConnection* connection) noexcept nogil:
         speaker_add_ip(&connection.speaker, bytes + 4, 4)
     elif storage.ss_family == posix.AF_INET6:       # sockaddr_in6: family, port, flow, address
         speaker_add_ip(&connection.speaker, bytes + 8, 16)
+
+
+cdef void _add_subject(ZkConnection* connection) noexcept nogil:
+    cdef uint8_t[SUBJECT_BYTES_MAX] bytes
+    cdef Bytes subject
+    if not stream_is_secured(&connection.stream):
+        return
+    subject = bytes_of(bytes, tls_subject(connection.stream.tls, bytes, SUBJECT_BYTES_MAX))
+    if subject.length != 0:
+        speaker_add_x509(&connection.speaker, &subject)
 
 
 cdef void _begin(ZkDoor* door, Stream* stream, uint64_t address) noexcept nogil:
@@ -144,7 +157,7 @@ cdef void connection_close(ZkDoor* door, ZkConnection* connection) noexcept nogi
 
 
 # --- bytes in ---------------------------------------------------------------------------------------------------------
-# The first bytes: a word of four letters, or a connect request. used: so many are taken; 0: more are needed.
+# The first bytes: a word of four letters, or a connect request. *used: bytes taken of them; 0: more are needed.
 # BAD_LENGTH: neither.
 cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* bytes, size_t length,
                      size_t* used) noexcept nogil:
@@ -169,6 +182,7 @@ cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* byte
         return status
     status = zk_connect_decode(bytes + ZK_LENGTH_BYTES, <uint32_t>(used[0] - ZK_LENGTH_BYTES), &connect)
     if status == OK:
+        _add_subject(connection)
         sessions_connect(door, connection, &connect)
     return status
 

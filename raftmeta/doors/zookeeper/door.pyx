@@ -191,8 +191,8 @@ cdef void _take_mail(ZkDoor* door, Mail* mail) noexcept nogil:
         mail = next
 
 
-# All mail but the signals of the watch. They are acknowledged before its items are taken, so that one that comes
-# later rings again; from then on the loop may link the signal into the next list.
+# The posted tickets, without signals of the watch. Signals are acknowledged before the items of the watch are taken, so
+# that one that comes later rings again; from then on the loop may link the signal into the next list.
 cdef Mail* _open_mailbox(ZkDoor* door) noexcept nogil:
     cdef Mail* first
     cdef Mail** at = &first

@@ -9,7 +9,7 @@ from raftmeta.doors.zookeeper.state cimport ZkConnection, ZkDoor
 cdef void connection_touch(ZkDoor* door, ZkConnection* connection) noexcept nogil
 # It has more to do than fits this turn, or may go on.
 cdef void connection_next_turn(ZkDoor* door, ZkConnection* connection) noexcept nogil
-# Send all that was appended, then close it.
+# The bytes appended so far are sent, then it is closed.
 cdef void connection_end(ZkDoor* door, ZkConnection* connection) noexcept nogil
 # It is closed as soon as may be, and what was not sent is thrown away: its client goes on elsewhere.
 cdef void connection_fail(ZkDoor* door, ZkConnection* connection) noexcept nogil

@@ -41,7 +41,7 @@ cdef bint reads_pin(ZkDoor* door, uint64_t revision) noexcept nogil:
         loop_leave(door.loop, READER_DOORS)
         return False
     door.pinned = tree_pin(door.machine.tree)
-    # A reader that pins a root while the floor is not above a revision sees that revision as long as it pins.
+    # A root that was pinned while the floor was not above a revision shows that revision as long as it is pinned.
     if root_revision(door.pinned) >= revision and load_acquire(&door.machine.readers_floor) <= revision:
         return True
     reads_unpin(door)

@@ -1,7 +1,7 @@
 # Requests of ZooKeeper clients: taken in order, answered in order.
 #
-#     write       submitted at once, behind the write of the same session before it (`after`); answered when this node
-#                 has applied it and has told the events up to its revision
+#     write       submitted at once, behind the write of the same session before it (`after`), or when the reads before
+#                 it were served; answered when this node has applied it and has told the events up to its revision
 #     read        served when everything before it was answered; at once if nothing is
 #     sync        as a read that needs a read round; so are all reads with reads_linearizable
 #     close       submitted when everything before it was answered

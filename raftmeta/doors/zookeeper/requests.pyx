@@ -8,7 +8,7 @@ A write that may or may not have been carried out closes its connection: ZooKeep
 connection, and their session lives on.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.auth cimport SASL_NONCE_BYTES, sasl_step, speaker_auth
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end, zk_request_decode,
@@ -39,7 +39,7 @@ from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEAR
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.status cimport (FENCED, KEY_INVALID, LEASE_EXPIRED, OK, OUT_OF_ORDER, OVERLOADED, SESSION_UNKNOWN,
                               VALUE_TOO_LARGE)
-from raftmeta.wire.commands cimport (COMMAND_LEASE_REVOKE, KEY_BYTES_MAX, Bytes, command_clear)
+from raftmeta.wire.commands cimport COMMAND_LEASE_REVOKE, KEY_BYTES_MAX, Bytes, command_clear
 
 cdef enum:
     TUNE_AGAIN_NS = 5_000_000   # an overloaded node is asked again after so long
@@ -62,7 +62,7 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
     cdef uint32_t latency_ms = <uint32_t>((door.now_ns - begun_ns) // NS_PER_MS)
     connection.last_latency_ms = latency_ms
     connection.last_zxid = door.position
-    connection.answered_ms = <int64_t>wall_now_ms()
+    connection.answered_ms = <long long>wall_now_ms()
     if request.opcode != ZK_PING:
         connection.last_xid = request.xid
         connection.last_opcode = request.opcode
@@ -202,51 +202,106 @@ cdef void _queue(ZkConnection* connection, ZkTask* task) noexcept nogil:
     else:
         connection.first = task
     connection.last = task
+    connection.reads += task.kind == TASK_READ
     connection.task_count += 1
     connection.task_bytes += task.frame_length + task.payload_length
 
 
-# Whatever is no command: in its turn, with this error if it has one already.
-cdef void _queue_read(ZkDoor* door, ZkConnection* connection, const Bytes* frame, uint8_t kind, uint64_t round,
-                      int32_t error, uint32_t position) noexcept nogil:
+# A task without a command, with this error if it has one already. NULL: the connection has failed.
+cdef ZkTask* _task_of_read(ZkDoor* door, ZkConnection* connection, const Bytes* frame, uint8_t kind, uint64_t round,
+                           int32_t error, uint32_t position) noexcept nogil:
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef ZkTask* task = task_create(door, connection, kind, frame, &nothing)
     if task == NULL:
         connection_fail(door, connection)
-        return
+        return NULL
     task.round = round
     task.error = error
     task.position = position
-    _queue(connection, task)
-    requests_go(door, connection)
+    return task
 
 
-cdef void _write(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, const Bytes* frame) noexcept nogil:
+# A request that is no command is served in its turn.
+cdef void _queue_read(ZkDoor* door, ZkConnection* connection, const Bytes* frame, uint8_t kind,
+                      uint64_t round) noexcept nogil:
+    cdef ZkTask* task = _task_of_read(door, connection, frame, kind, round, ZK_OK, 0)
+    if task != NULL:
+        _queue(connection, task)
+        requests_go(door, connection)
+
+
+# The task of a write, submitted; or one that only tells its error. NULL: the connection has failed.
+cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
+                         const Bytes* frame) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] key
     cdef Bytes root = bytes_of(door.root, door.root_length)
     cdef ZkTask* task = NULL
     cdef uint32_t position = 0
     cdef int32_t error = ZK_NOT_READ_ONLY
-    cdef status_t status
+    cdef status_t status = OK
     if not connection.is_read_only:
         command_clear(&door.command)
         error = zk_command_make(request, &connection.speaker, connection.session, &root, door.limits.has_ttl,
                                 &door.arena, &door.command, &position)
+    if error == ZK_OK:
+        _fence(door, connection, key)
+        door.command.pointer = connection.last_sequence if connection.last_sequence >= door.lowest else 0
+        status = command_submit(door, connection, TASK_WRITE, frame, request.opcode == ZK_DELETE, &task)
+        if status == VALUE_TOO_LARGE or status == KEY_INVALID:
+            error = ZK_BAD_ARGUMENTS
     if error != ZK_OK:
-        _queue_read(door, connection, frame, TASK_READ, 0, error, position)
-        return
-    _fence(door, connection, key)
-    door.command.pointer = connection.last_sequence if connection.last_sequence >= door.lowest else 0
-    status = command_submit(door, connection, TASK_WRITE, frame, request.opcode == ZK_DELETE, &task)
-    if status == VALUE_TOO_LARGE or status == KEY_INVALID:
-        _queue_read(door, connection, frame, TASK_READ, 0, ZK_BAD_ARGUMENTS, 0)
-        return
+        return _task_of_read(door, connection, frame, TASK_READ, 0, error, position)
     if status != OK:
         connection_fail(door, connection)
-        return
+        return NULL
     door.counters.writes += 1
     connection.last_sequence = task.sequence
-    _queue(connection, task)
+    return task
+
+
+# A write behind a read that waits is held back until the read was served: a read never shows a later write of its own
+# client (ZooKeeper 3.9 CommitProcessor.java).
+cdef void _write(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, const Bytes* frame) noexcept nogil:
+    cdef ZkTask* task
+    if connection.reads != 0 or connection.held != 0:
+        task = _task_of_read(door, connection, frame, TASK_WRITE, 0, ZK_OK, 0)
+        if task != NULL:
+            connection.held += 1
+            _queue(connection, task)
+        return
+    task = _make_write(door, connection, request, frame)
+    if task != NULL:
+        _queue(connection, task)
+        requests_go(door, connection)
+
+
+# Submit the writes that were held back, up to the next read.
+cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    cdef ZkTask** at = &connection.first
+    cdef ZkTask* held
+    cdef ZkTask* task
+    cdef ZkRequest request
+    cdef Bytes frame
+    while at[0] != NULL and at[0].kind == TASK_WRITE:
+        held = at[0]
+        if held.stage == STAGE_WAITS:
+            frame = bytes_of(task_frame(held), held.frame_length)
+            if zk_request_decode(frame.data, frame.length, &request) != OK:
+                connection_fail(door, connection)
+                return
+            task = _make_write(door, connection, &request, &frame)
+            if task == NULL:
+                return
+            task.begun_ns = held.begun_ns
+            task.next = held.next
+            at[0] = task
+            if connection.last == held:
+                connection.last = task
+            connection.held -= 1
+            connection.reads += task.kind == TASK_READ
+            connection.task_bytes += task.payload_length
+            task_free(door, held)
+        at = &at[0].next
 
 
 # False: not yet.
@@ -324,6 +379,8 @@ cdef bint _go(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nog
     cdef ZkRequest request
     cdef size_t before
     if task.kind == TASK_WRITE:
+        if task.stage == STAGE_WAITS:
+            return False            # it could not be submitted: the connection has failed
         if task.stage == STAGE_AGAIN:
             _send_again(door, connection, task)
             return False
@@ -368,12 +425,15 @@ cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         if door.turn_bytes >= TUNE_TURN_BYTES:
             connection_next_turn(door, connection)
             return
+        if connection.held != 0:
+            _release(door, connection)
         task = connection.first
         if not _go(door, connection, task):
             return
         connection.first = task.next
         if connection.first == NULL:
             connection.last = NULL
+        connection.reads -= task.kind == TASK_READ
         connection.task_count -= 1
         connection.task_bytes -= task.frame_length + task.payload_length
         task_free(door, task)
@@ -410,6 +470,7 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         sequence_done(door, task)
         task_free(door, task)
     connection.last = NULL
+    connection.reads = connection.held = 0
     connection.task_count = 0
     connection.task_bytes = 0
 
@@ -437,12 +498,12 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
         return OK
     if request.opcode == ZK_CLOSE_SESSION:
         connection.has_ended = True
-        _queue_read(door, connection, &frame, TASK_CLOSE, 0, ZK_OK, 0)
+        _queue_read(door, connection, &frame, TASK_CLOSE, 0)
         return OK
     if not connection.is_read_only and request.error == ZK_OK and (
             request.opcode == ZK_SYNC or (door.limits.reads_linearizable and request.row.traits & ZK_IS_READ)):
         round = round_ask(door)
     if round == 0 and connection.first == NULL and _serve(door, connection, &request, door.now_ns):
         return OK
-    _queue_read(door, connection, &frame, TASK_READ, round, ZK_OK, 0)
+    _queue_read(door, connection, &frame, TASK_READ, round)
     return OK

@@ -4,8 +4,8 @@
 #
 # A session is a lease. Its key ends with it, so every node sees in its own state which sessions live. A connection that
 # takes a session over makes the key anew, and so its create revision is a fence: a command of an earlier connection
-# that is still on its way is refused (FENCED), on whatever node that was. So a client that has come back and has looked at
-# the tree never finds later that an old request of its own was carried out after that.
+# that is still on its way is refused (FENCED), on whatever node that was. So a client that has come back and has looked
+# at the tree never finds later that an old request of its own was carried out after that.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.state cimport ZkConnection, ZkDoor

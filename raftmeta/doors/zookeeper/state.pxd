@@ -58,7 +58,7 @@ cdef enum ZkConnectionState:
     ZK_OPEN = 3
     ZK_CLOSING = 4              # what is in `out` is sent, then it is closed
 
-# The purposes of tickets.
+# The purpose of a ticket.
 cdef enum ZkTaskKind:
     TASK_NONE = 0
     TASK_WRITE = 1              # of a connection, in its queue
@@ -137,6 +137,8 @@ cdef struct ZkConnection:
     ZkTask* first               # requests under way, in order
     ZkTask* last
     uint32_t task_count
+    uint32_t reads              # of them, not served yet
+    uint32_t held               # writes among them that wait for reads, and were not submitted yet
     uint64_t task_bytes
     ZkConnect connect           # what it asked for
     uint8_t[ZK_PASSWORD_BYTES] password

@@ -1,4 +1,4 @@
-# The ZooKeeper door's questions to the loop: tasks out, tickets back, and the door's own session with the cluster.
+# Questions of the ZooKeeper door to the loop: tasks out, tickets back, and the door's own session with the cluster.
 #
 # A task is one request of a client, or the door's own wish. Its commands are of the door's session, whose sequences are
 # dense. This module knows no kind of request: `kind` says whose module takes the answer (door.pyx).

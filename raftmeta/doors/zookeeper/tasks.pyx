@@ -1,4 +1,4 @@
-"""The ZooKeeper door's questions to the loop: bodies.
+"""Questions of the ZooKeeper door to the loop: bodies.
 
 It decides which commands have which sequence, and when the door's session is opened or renewed. It never looks into a
 request or a result, and never waits.

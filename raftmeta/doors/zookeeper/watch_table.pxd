@@ -4,9 +4,9 @@
 # path has one ZkWatch, whose modes are bits: setting a watch twice is one watch, as in ZooKeeper (WatchManager).
 #
 #     one-shot      HEARS_DATA, HEARS_CHILDREN: gone with the first event that hits it
-#     lasting       HEARS_ALWAYS, HEARS_BELOW (also of every node below, never of lists of children)
+#     lasting       HEARS_ALWAYS, HEARS_BELOW (also of nodes below, never of lists of children)
 #
-# Invariants: a ZkWatch has at least one mode; a ZkWatched has at least one ZkWatch; count = number of modes that are set.
+# Invariants: a ZkWatch has at least one mode; a ZkWatched has at least one ZkWatch; count = modes that are set.
 # Sources: ZooKeeper 3.9 server/watch/WatchManager.java, server/DataTree.java (addWatch, containsWatcher, removeWatch).
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 

@@ -1,4 +1,4 @@
-# The words of four letters: what the door gathers for four_letter.
+# The words of four letters: the door gathers numbers and lists, and four_letter writes them.
 from libc.stdint cimport uint8_t
 
 from raftmeta.doors.zookeeper.four_letter cimport FourLetterWord

@@ -1,4 +1,4 @@
-"""Words of four letters: what the door gathers.
+"""Words of four letters: the door gathers their numbers.
 
 It decides nothing. Numbers about the whole tree need a walk over it, so they are at most TUNE_MEASURED_NS old.
 """
@@ -49,7 +49,7 @@ cdef enum:
     ENTRIES_OF_A_FOLDER = 3     # ".", ".." and the listing's own descriptor
 
 
-# The bytes that a view points into.
+# The memory that a view points into.
 cdef struct Gathered:
     char[HOST_BYTES] host
     Vec[ZkConnectionView] connections
