@@ -8,7 +8,7 @@ A write that may or may not have been carried out closes its connection: ZooKeep
 connection, and their session lives on.
 """
 
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.auth cimport SASL_NONCE_BYTES, sasl_step, speaker_auth
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end, zk_request_decode,
@@ -62,7 +62,7 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
     cdef uint32_t latency_ms = <uint32_t>((door.now_ns - begun_ns) // NS_PER_MS)
     connection.last_latency_ms = latency_ms
     connection.last_zxid = door.position
-    connection.answered_ms = <long long>wall_now_ms()
+    connection.answered_ms = <int64_t>wall_now_ms()
     if request.opcode != ZK_PING:
         connection.last_xid = request.xid
         connection.last_opcode = request.opcode

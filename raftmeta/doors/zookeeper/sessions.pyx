@@ -4,7 +4,7 @@ Sources: ZooKeeper 3.9 ZooKeeperServer.java processConnectRequest, reopenSession
 clients rely on.
 """
 
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.doors.zookeeper.access cimport access_allows
@@ -43,7 +43,7 @@ cdef void _answer(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         return
     connection.state = ZK_OPEN
     connection.is_heard = True
-    connection.since_ms = <long long>wall_now_ms()
+    connection.since_ms = <int64_t>wall_now_ms()
     if connection.unbound != UNBOUND_NONE:
         unbound_remove(&door.unbound, connection.unbound)
         connection.unbound = UNBOUND_NONE

@@ -39,7 +39,7 @@ cdef inline bint add_digits(Vec[uint8_t]* out, uint64_t number, unsigned int bas
     cdef bint is_rest = True
     while is_rest:
         first -= 1
-        digits[first] = <uint8_t>b"0123456789abcdef"[number % base]
+        digits[first] = <uint8_t>((c"0" if number % base < 10 else c"a" - 10) + number % base)
         number //= base
         is_rest = number != 0
     return out.append(digits + first, 64 - first)
