@@ -31,6 +31,7 @@ DEPENDENCIES = ("lmdb", "msgpack")
 INSTALLED_BYTES_MAX = 15_000_000
 # These import what comes with an extra of pyproject.toml. pytest brings its own plug-in.
 NEED_AN_EXTRA = (
+    "raftmeta.metastore.zookeeper",
     "raftmeta.backends.pysyncobj",
     "raftmeta.backends.zookeeper",
     "raftmeta.cli.",

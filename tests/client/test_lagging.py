@@ -20,7 +20,7 @@ from tests.processes.waiting import wait_until
 from tests.security.nodes import CLIENT_PROTOCOL, Place, context_of, secure_cluster, shake
 from tests.wire.names import Status
 
-PATIENT_S = 30.0  # a node that hears nothing for so long still believes in its leader
+PATIENT_S = 3.0  # a node that hears nothing for so long still believes in its leader
 
 
 class Lagging:

@@ -44,6 +44,8 @@ def test_a_setting_out_of_its_range_is_named_with_the_range(name: str, side: int
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Config)])
 @pytest.mark.parametrize("wrong", [None, "1", [], 1.5j])
 def test_a_setting_of_a_wrong_type_is_named(name: str, wrong: object) -> None:
+    if wrong == "1" and isinstance(getattr(Config(), name), str):
+        wrong = 1
     with pytest.raises(ConfigError, match=name) as caught:
         Config(**{name: wrong})
     assert caught.value.field == name
