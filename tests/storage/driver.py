@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from raftmeta.storage.storage_handle import DiskError
 from tests.faces.disk import SimulatedDisk
 from tests.faces.storage import OpenedLog, WalHandle, make_record, record_fields
 from tests.storage.names import Status, WalState
@@ -119,7 +120,13 @@ class LogDriver:
         return self.attempt(self.wal.compact(self.model.point(index)), replace(self.model, compacted=index))
 
     def prepare(self, size_bytes: int) -> bool:
-        return self.attempt(self.wal.prepare(size_bytes)[0], self.model)
+        status = self.wal.prepare(size_bytes)[0]
+        try:
+            for name in self.disk.list_names():
+                self.disk.close_file(self.disk.open(name))
+        except DiskError:  # a spare file that cannot be made is no failure of the log, but the power is gone
+            status = Status.POWER_CUT
+        return self.attempt(status, self.model)
 
     def idle(self) -> bool:
         return self.attempt(self.wal.idle(), self.model)
