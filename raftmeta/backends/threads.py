@@ -115,12 +115,16 @@ class _AioHeld(AioHeld):
 
 
 def _on_thread(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """The same method of the blocking object below, on a thread."""
+    """The same method of the blocking object below, on a thread. A fence= is the held object below as well.
+
+    The back end below then refuses by itself the fence that it knows to be lost, as it does for its blocking callers.
+    """
 
     @functools.wraps(verb)
     async def method(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
         found = getattr(self._below, verb.__name__)
-        given: T = await asyncio.to_thread(found, *arguments, **options)
+        below = {name: value._held if isinstance(value, _AioHeld) else value for name, value in options.items()}
+        given: T = await asyncio.to_thread(found, *arguments, **below)
         return given
 
     vars(method).pop("__isabstractmethod__", None)  # copied with the name and the docstring; this one is not abstract
