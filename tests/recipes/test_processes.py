@@ -46,15 +46,20 @@ def lost_epochs(node: raftmeta.Node) -> list[int]:
     return list(_lost)
 
 
+def lead_of(epoch: int) -> Any:
+    """A lead that this process was told of. on_elected comes on a thread of its own, so it may follow lead()."""
+    wait_until(lambda: any(lead.epoch == epoch for lead in _leads), timeout_s=30, what=lambda: f"{epoch} in {_leads}")
+    return next(lead for lead in _leads if lead.epoch == epoch)
+
+
 def write_as_leader(node: raftmeta.Node, epoch: int, value: bytes) -> int:
     """A write with the fence of a lead that this process had, whatever it thinks of it now."""
-    lead = next(lead for lead in _leads if lead.epoch == epoch)
-    return int(node.put("decision", value, fence=lead, timeout_s=20))
+    return int(node.put("decision", value, fence=lead_of(epoch), timeout_s=20))
 
 
 def write_while_held(node: raftmeta.Node, epoch: int, value: bytes) -> bool:
     """As a leader does: look at held(), then write. False: it knew that it does not lead."""
-    lead = next(lead for lead in _leads if lead.epoch == epoch)
+    lead = lead_of(epoch)
     if not lead.held():
         return False
     node.put("decision", value, fence=lead, timeout_s=20)
