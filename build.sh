@@ -25,7 +25,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 VENV=.venv
 APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev ca-certificates"
 JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
-DOORS_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven clickhouse-server clickhouse-client"
+DOORS_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven clickhouse-server clickhouse-client postgresql"
 CLANG_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-dev"
 unset PYTHONPATH PYTHONHOME
 
@@ -100,6 +100,7 @@ require_doors() {
     for program in java javac mvn clickhouse-server clickhouse-client; do
         command -v "$program" >/dev/null || missing+=" $program"
     done
+    compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || missing+=" postgres"
     if [ -z "$missing" ]; then return; fi
     if [ "$(id -u)" -ne 0 ]; then
         echo "$DOORS_LINE"

@@ -2,7 +2,7 @@
 
 software       which programs, and where they are fetched to
 servers        three servers of either kind, killed and started again
-acceptance     unmodified clients: kazoo's suite, Curator, zkCli, Spark, ClickHouse, Kafka
+acceptance     unmodified clients: kazoo's suite, Curator, zkCli, Spark, ClickHouse, Patroni, Kafka
 jute           the protocol's frames as text, with ids, zxids and times masked
 tap            a proxy that keeps that text
 raw            a session that sends exactly what it is told

@@ -14,18 +14,24 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
+import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tests.doors.acceptance.trial import Trial
 from tests.doors.servers import KINDS
 from tests.doors.software import Missing
 
-NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "kafka", "kafka_sasl", "kazoo")
+NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "kafka", "kafka_sasl", "kazoo")
 LONG = ("kafka_kills",)
 
 
@@ -39,6 +45,7 @@ def arguments() -> argparse.Namespace:
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
     )
     parser.add_argument("--write", action="store_true", help="zkcli and traces: write what is expected")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write checks, times, commit and date as JSON")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     options = parser.parse_args()
     if unknown := set(options.names) - {*NAMES, *LONG}:
@@ -63,11 +70,26 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
             traceback.print_exc()
 
 
+def report(kind: str, trials: list[Trial]) -> dict[str, Any]:
+    """What was seen, of which commit, when and where; seconds of each check, or its failure."""
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
+    return {
+        "command": f"./build.sh doors {' '.join(trial.name for trial in trials)} --on {kind}",
+        "commit": commit.stdout.strip(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.platform()}",
+        "checks": {
+            trial.name: {check.name: check.failure or round(check.seconds, 1) for check in trial.checks}
+            for trial in trials
+        },
+    }
+
+
 def main() -> int:
     options = arguments()
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
-    verdicts, is_good = [], True
+    verdicts, trials, is_good = [], [], True
     for name in options.names or NAMES:
         place = folder / name
         place.mkdir()
@@ -75,8 +97,11 @@ def main() -> int:
         attempt(trial, options)
         is_good &= trial.holds
         verdicts.append(f"{name}: {trial.verdict()}")
+        trials.append(trial)
     print("\n".join(verdicts))
     print(f"{time.monotonic() - began_s:.0f} s on {options.on}")
+    if options.report:
+        options.report.write_text(json.dumps(report(options.on, trials), indent=1) + "\n")
     if is_good and not options.keep:
         shutil.rmtree(folder)
     else:

@@ -1,8 +1,8 @@
 """The real servers and clients of the acceptance: which versions, and where they lie.
 
-Jars come from Maven Central through Maven, Python packages from PyPI through pip, ClickHouse from Debian. Everything is
-fetched once into a folder of the user's cache, named by its version, and nothing into the checkout. A thing that cannot
-be had raises Missing, which says why.
+Jars come from Maven Central through Maven, Python packages from PyPI through pip, ClickHouse and PostgreSQL from
+Debian. Everything is fetched once into a folder of the user's cache, named by its version, and nothing into the
+checkout. A thing that cannot be had raises Missing, which says why.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ KAZOO_SUITE = (
     "objgraph",
     "pure-sasl>=0.5.1",
 )
+# The interpreter that Debian's user `postgres` may run, too: one below a home may be closed to it.
+DEBIAN_PYTHON = Path("/usr/bin/python3")
+PATRONI_VERSION = "4.1.5"
+PATRONI = (f"patroni[psycopg3,zookeeper]=={PATRONI_VERSION}", "psycopg[binary]>=3.2", f"kazoo=={KAZOO_VERSION}")
 
 
 class Missing(Exception):
@@ -129,6 +133,27 @@ def kazoo_suite() -> Path:
             run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
     return _made(f"kazoo-suite-{KAZOO_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
+
+
+def patroni() -> Path:
+    """A folder of packages with Patroni, for Debian's Python."""
+    if not DEBIAN_PYTHON.exists():
+        raise Missing(f"there is no {DEBIAN_PYTHON}: it comes with Debian's package `python3`")
+
+    def fetch(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "--python", DEBIAN_PYTHON, "install", "--quiet"]
+        with tempfile.TemporaryDirectory() as scratch:
+            run_program([*command, "--target", folder, *PATRONI], log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
+
+    return _made(f"patroni-{PATRONI_VERSION}-{os.path.realpath(DEBIAN_PYTHON).rpartition('/')[2]}", fetch)
+
+
+def postgresql() -> Path:
+    """The folder of the newest PostgreSQL's programs: Debian does not put them on the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda one: float(one.parts[4]))
+    if not found:
+        raise Missing("there is no PostgreSQL: it comes with Debian's package `postgresql`")
+    return found[-1].parent
 
 
 def clickhouse() -> tuple[str, str]:

@@ -312,6 +312,12 @@ cdef status_t zk_write_null(Vec[uint8_t]* out) noexcept nogil:
     return zk_write_int(out, -1)
 
 
+# ZooKeeper shows the sessions of ephemerals only. The marks of containers and of nodes with a time to live have the
+# highest bit set, which no session has (DataNode.getClientEphemeralOwner of 3.9).
+cdef inline uint64_t _shown_owner(uint64_t owner) noexcept nogil:
+    return 0 if owner >> 63 else owner
+
+
 cdef status_t zk_write_stat(Vec[uint8_t]* out, const ZnodeStat* stat) noexcept nogil:
     cdef uint8_t* at = _room(out, ZK_STAT_BYTES)
     if at == NULL:
@@ -323,7 +329,7 @@ cdef status_t zk_write_stat(Vec[uint8_t]* out, const ZnodeStat* stat) noexcept n
     at = _put_big(at, <uint32_t>stat.version, 4)
     at = _put_big(at, <uint32_t>stat.cversion, 4)
     at = _put_big(at, <uint32_t>stat.aversion, 4)
-    at = _put_big(at, stat.owner, 8)
+    at = _put_big(at, _shown_owner(stat.owner), 8)
     at = _put_big(at, <uint32_t>stat.data_length, 4)
     at = _put_big(at, <uint32_t>stat.children, 4)
     _put_big(at, stat.pzxid, 8)

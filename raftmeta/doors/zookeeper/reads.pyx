@@ -4,7 +4,7 @@ Direct children are found without a scan of what is below them: behind a child t
 leads to the next. Source of checks and of watches that reads set: ZooKeeper 3.9 FinalRequestProcessor.java.
 """
 
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, strlen
 
 from raftmeta.doors.zookeeper.codec cimport (ZkStrings, zk_event, zk_operation_next, zk_result_error, zk_result_head,
@@ -16,8 +16,8 @@ from raftmeta.doors.zookeeper.protocol cimport (ZK_EVENT_CHILDREN_CHANGED, ZK_EV
                                                 ZK_GET_ALL_CHILDREN_NUMBER, ZK_GET_CHILDREN, ZK_GET_CHILDREN2,
                                                 ZK_GET_DATA, ZK_GET_EPHEMERALS, ZK_MULTI_READ, ZK_NO_NODE, ZK_OK,
                                                 ZK_STATE_CONNECTED, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED)
-from raftmeta.doors.zookeeper.translate cimport (ZkNode, zk_founded_child, zk_is_config, zk_may_read, zk_node_find,
-                                                 zk_read_body)
+from raftmeta.doors.zookeeper.translate cimport (ZkNode, zk_founded_child, zk_is_config, zk_is_statistics, zk_may_read,
+                                                 zk_node_find, zk_read_body, zk_statistics_text)
 from raftmeta.doors.zookeeper.state cimport place_of
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_add)
@@ -78,15 +78,21 @@ cdef const Entry* _entry_of(ZkDoor* door, const Bytes* path) noexcept nogil:
 
 
 cdef bint _find(ZkDoor* door, const Bytes* path, ZkNode* into) noexcept nogil:
+    cdef Bytes counted
     if not zk_node_find(_entry_of(door, path), path, into):
         return False
     if zk_is_config(path):
         door.body.clear()
         config_text(door, &door.body)
-        into.data.data = door.body.data
-        into.data.length = <uint32_t>door.body.size
-        into.is_data_null = False
-        into.stat.data_length = <int32_t>door.body.size
+    elif zk_is_statistics(path, &counted):
+        door.body.clear()
+        _statistics(door, &counted, &door.body)
+    else:
+        return True
+    into.data.data = door.body.data
+    into.data.length = <uint32_t>door.body.size
+    into.is_data_null = False
+    into.stat.data_length = <int32_t>door.body.size
     return True
 
 
@@ -239,6 +245,24 @@ cdef int32_t _ephemerals(ZkDoor* door, ZkConnection* connection, const ZkRequest
         entry = reads_next_below(door, &below, &name, &view)
     zk_vector_end(out, at, count)
     return ZK_OK
+
+
+# The statistics of a quota. ZooKeeper writes them at each change (DataTree.updateQuotaStat); here they are counted when
+# they are asked for, so a change costs nothing more. The walk is that of _count_below: an operator asks this.
+cdef void _statistics(ZkDoor* door, const Bytes* path, Vec[uint8_t]* out) noexcept nogil:
+    cdef Below below
+    cdef Bytes name
+    cdef ZnodeView view
+    cdef int64_t nodes = 0
+    cdef int64_t data_bytes = 0
+    if znode_view(_entry_of(door, path), &view):
+        nodes = 1
+        data_bytes = view.data.length
+        if reads_begin_below(door, path, &below):
+            while reads_next_below(door, &below, &name, &view) != NULL:
+                nodes += 1
+                data_bytes += view.data.length
+    zk_statistics_text(nodes, data_bytes, out)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 # It decides which command a request is and how its result reads. The machine decides what the command does; a read is
 # decided here, of the entry that its caller found, as FinalRequestProcessor decides it: does it exist, who may see it.
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.auth cimport ZkSpeaker
 from raftmeta.doors.zookeeper.codec cimport ZkRequest
@@ -78,3 +78,9 @@ cdef struct ZkServer:
 cdef status_t zk_config_text(const ZkServer* servers, uint32_t count, uint64_t version,
                              Vec[uint8_t]* out) noexcept nogil
 cdef bint zk_is_config(const Bytes* path) noexcept nogil
+
+# --- /zookeeper/quota -------------------------------------------------------------------------------------------------
+# Whether the path is that of a quota's statistics, and of which node they are; "/" of the whole tree.
+cdef bint zk_is_statistics(const Bytes* path, Bytes* counted) noexcept nogil
+# Append the data of such a node.
+cdef status_t zk_statistics_text(int64_t nodes, int64_t data_bytes, Vec[uint8_t]* out) noexcept nogil

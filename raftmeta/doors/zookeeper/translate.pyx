@@ -4,8 +4,8 @@ Source: apache/zookeeper 3.9.5: PrepRequestProcessor.pRequest2Txn (checks of a r
 EphemeralType, DataTree.processTxn (results of a multi that failed), FinalRequestProcessor (answers), QuorumMaj.toString
 """
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset, strlen
 
 from raftmeta.doors.zookeeper.auth cimport ZkSpeaker, auth_id_is_valid, speaker_identities
 from raftmeta.doors.zookeeper.codec cimport (ZkAcl, ZkRequest, ZkStrings, zk_acl_next, zk_operation_next, zk_reply,
@@ -543,3 +543,27 @@ cdef status_t zk_config_text(const ZkServer* servers, uint32_t count, uint64_t v
                      else add_word(out, b":participant\n"))):
             return NO_MEMORY
     return OK if add_word(out, b"version=") and add_digits(out, version, 16) else NO_MEMORY
+
+
+# Quotas.java of 3.9: /zookeeper/quota, the path of the node, /zookeeper_stats.
+cdef bint zk_is_statistics(const Bytes* path, Bytes* counted) noexcept nogil:
+    cdef const char* head = b"/zookeeper/quota"
+    cdef const char* tail = b"/zookeeper_stats"
+    cdef uint32_t head_bytes = <uint32_t>strlen(head)
+    cdef uint32_t tail_bytes = <uint32_t>strlen(tail)
+    if (path.length < head_bytes + tail_bytes or memcmp(path.data, head, head_bytes) != 0
+            or memcmp(path.data + path.length - tail_bytes, tail, tail_bytes) != 0):
+        return False
+    counted.data = path.data + head_bytes
+    counted.length = path.length - head_bytes - tail_bytes
+    if counted.length == 0:
+        counted.length = 1          # the slash that comes next
+    return counted.data[0] == c"/"
+
+
+# StatsTrack.toString.
+cdef status_t zk_statistics_text(int64_t nodes, int64_t data_bytes, Vec[uint8_t]* out) noexcept nogil:
+    if (add_word(out, b"count=") and add_number(out, nodes) and add_word(out, b",bytes=")
+            and add_number(out, data_bytes)):
+        return OK
+    return NO_MEMORY

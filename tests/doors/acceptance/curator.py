@@ -7,7 +7,7 @@ from tests.doors.software import CURATOR, compiled, java
 from tests.processes.program import Program
 
 RUN_S = 600.0
-CHECKS = 19
+CHECKS = 28
 
 
 def run(trial: Trial) -> None:

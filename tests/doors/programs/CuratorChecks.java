@@ -20,7 +20,10 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.api.transaction.CuratorTransactionResult;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
+import org.apache.curator.framework.recipes.atomic.CachedAtomicLong;
+import org.apache.curator.framework.recipes.atomic.DistributedAtomicInteger;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
@@ -30,17 +33,26 @@ import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderSelector;
 import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
+import org.apache.curator.framework.recipes.nodes.PersistentTtlNode;
+import org.apache.curator.framework.recipes.queue.DistributedDelayQueue;
+import org.apache.curator.framework.recipes.queue.DistributedIdQueue;
+import org.apache.curator.framework.recipes.queue.DistributedPriorityQueue;
 import org.apache.curator.framework.recipes.queue.DistributedQueue;
 import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueConsumer;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
+import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
+import org.apache.curator.framework.recipes.watch.PersistentWatcher;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.curator.utils.ZKPaths;
@@ -61,11 +73,12 @@ import org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
  *     java CuratorChecks CONNECT [CHECK ...]
  *
  * A line for each check: "ok NAME MILLISECONDS" or "failed NAME CAUSE". The exit code is the number of failed ones.
- * Nothing sleeps: a check waits for what it expects, for WAIT_S at most.
+ * Nothing sleeps: a check waits for what it expects, with a limit.
  */
 public final class CuratorChecks {
     private static final int WAIT_S = 30;
     private static final int SESSION_MS = 6000;
+    private static final int COLLECTED_S = 90; // ZooKeeper looks for nodes whose time is over once in 60 s
 
     private interface Check {
         void run() throws Exception;
@@ -112,17 +125,26 @@ public final class CuratorChecks {
         found.put("transactions", this::transactions);
         found.put("mutex", this::mutex);
         found.put("read_write_lock", this::readWriteLock);
+        found.put("semaphore_mutex", this::semaphoreMutex);
+        found.put("multi_lock", this::multiLock);
+        found.put("revocation", this::revocation);
         found.put("semaphore", this::semaphore);
         found.put("leader_latch", this::leaderLatch);
         found.put("leader_selector", this::leaderSelector);
+        found.put("barrier", this::barrier);
         found.put("double_barrier", this::doubleBarrier);
         found.put("shared_count", this::sharedCount);
         found.put("atomic_long", this::atomicLong);
+        found.put("atomic_integer", this::atomicInteger);
         found.put("curator_cache", this::curatorCache);
         found.put("old_caches", this::oldCaches);
         found.put("persistent_node_and_group", this::persistentNodeAndGroup);
+        found.put("ttl_node", this::ttlNode);
         found.put("queue", this::queue);
+        found.put("queues_in_order", this::queuesInOrder);
+        found.put("simple_queue", this::simpleQueue);
         found.put("watches", this::watches);
+        found.put("persistent_watcher", this::persistentWatcher);
         found.put("lost_session", this::lostSession);
         found.put("tree_deletion", this::treeDeletion);
         return found;
@@ -163,9 +185,13 @@ public final class CuratorChecks {
     }
 
     private static void eventually(String what, Callable<Boolean> condition) throws Exception {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(WAIT_S);
+        within(WAIT_S, what, condition);
+    }
+
+    private static void within(int seconds, String what, Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         while (!condition.call()) {
-            check(System.nanoTime() < deadline, "not within " + WAIT_S + " s: " + what);
+            check(System.nanoTime() < deadline, "not within " + seconds + " s: " + what);
             TimeUnit.MILLISECONDS.sleep(5);
         }
     }
@@ -295,6 +321,49 @@ public final class CuratorChecks {
         first.readLock().release();
     }
 
+    /** It belongs to nobody: another thread may release it, and its own thread cannot take it twice. */
+    private void semaphoreMutex() throws Exception {
+        InterProcessSemaphoreMutex first = new InterProcessSemaphoreMutex(client(), root + "/sm");
+        InterProcessSemaphoreMutex second = new InterProcessSemaphoreMutex(client(), root + "/sm");
+        first.acquire();
+        check(!first.acquire(200, TimeUnit.MILLISECONDS), "taken twice");
+        check(!second.acquire(200, TimeUnit.MILLISECONDS), "two inside");
+        together(1, number -> first.release());
+        check(second.acquire(WAIT_S, TimeUnit.SECONDS), "not acquired");
+        second.release();
+    }
+
+    /** All locks or none of them. */
+    private void multiLock() throws Exception {
+        CuratorFramework client = client();
+        InterProcessMutex other = new InterProcessMutex(client(), root + "/m2");
+        InterProcessMultiLock both = new InterProcessMultiLock(client, List.of(root + "/m1", root + "/m2"));
+        other.acquire();
+        check(!both.acquire(200, TimeUnit.MILLISECONDS), "one of two is held");
+        check(client.getChildren().forPath(root + "/m1").isEmpty(), "the other one stays locked");
+        other.release();
+        check(both.acquire(WAIT_S, TimeUnit.SECONDS), "not acquired");
+        together(1, number -> check(!other.acquire(200, TimeUnit.MILLISECONDS), "a stranger beside both"));
+        both.release();
+    }
+
+    /** The holder is asked to give the lock back, which the other one waits for. */
+    private void revocation() throws Exception {
+        CuratorFramework client = client();
+        InterProcessMutex held = new InterProcessMutex(client(), root + "/revoked");
+        InterProcessMutex wanted = new InterProcessMutex(client, root + "/revoked");
+        CountDownLatch asked = new CountDownLatch(1);
+        held.makeRevocable(lock -> asked.countDown());
+        held.acquire();
+        for (String path : wanted.getParticipantNodes()) {
+            Revoker.attemptRevoke(client, path);
+        }
+        check(asked.await(WAIT_S, TimeUnit.SECONDS), "the holder was not asked");
+        held.release();
+        check(wanted.acquire(WAIT_S, TimeUnit.SECONDS), "not acquired");
+        wanted.release();
+    }
+
     private void semaphore() throws Exception {
         InterProcessSemaphoreV2 first = new InterProcessSemaphoreV2(client(), root + "/semaphore", 2);
         InterProcessSemaphoreV2 second = new InterProcessSemaphoreV2(client(), root + "/semaphore", 2);
@@ -344,6 +413,15 @@ public final class CuratorChecks {
         }
     }
 
+    private void barrier() throws Exception {
+        DistributedBarrier owner = new DistributedBarrier(client(), root + "/b");
+        DistributedBarrier waiter = new DistributedBarrier(client(), root + "/b");
+        owner.setBarrier();
+        check(!waiter.waitOnBarrier(200, TimeUnit.MILLISECONDS), "passed a barrier that is set");
+        owner.removeBarrier();
+        check(waiter.waitOnBarrier(WAIT_S, TimeUnit.SECONDS), "stopped by a barrier that is gone");
+    }
+
     private void doubleBarrier() throws Exception {
         AtomicInteger inside = new AtomicInteger();
         together(3, number -> {
@@ -378,6 +456,26 @@ public final class CuratorChecks {
         DistributedAtomicLong sum = new DistributedAtomicLong(client(), root + "/long",
                 new ExponentialBackoffRetry(5, 29));
         check(sum.get().postValue() == 20, "sum " + sum.get().postValue());
+    }
+
+    /** An integer with a compare-and-set; identifiers that are taken in blocks never come twice. */
+    private void atomicInteger() throws Exception {
+        ExponentialBackoffRetry retry = new ExponentialBackoffRetry(5, 29);
+        DistributedAtomicInteger number = new DistributedAtomicInteger(client(), root + "/integer", retry);
+        check(number.initialize(5) && !number.initialize(6), "initialized twice");
+        check(!number.compareAndSet(4, 9).succeeded(), "set though it was another");
+        check(number.compareAndSet(5, 9).postValue() == 9, "not set");
+        check(number.subtract(2).postValue() == 7, "not subtracted");
+        Set<Long> taken = ConcurrentHashMap.newKeySet();
+        together(3, one -> {
+            CachedAtomicLong ids = new CachedAtomicLong(
+                    new DistributedAtomicLong(client(), root + "/ids", retry), 7);
+            for (int turn = 0; turn < 20; turn++) {
+                AtomicValue<Long> id = ids.next();
+                check(id.succeeded() && taken.add(id.postValue()), "an id came twice");
+            }
+        });
+        check(taken.size() == 60, "ids " + taken.size());
     }
 
     private void curatorCache() throws Exception {
@@ -447,40 +545,135 @@ public final class CuratorChecks {
         one.close();
     }
 
+    /** Kept alive by being touched; it outlives its client, and goes when its time is over. */
+    private void ttlNode() throws Exception {
+        CuratorFramework client = client();
+        long ttl = 1500;
+        PersistentTtlNode node = new PersistentTtlNode(client(), root + "/kept", ttl, "x".getBytes());
+        node.start();
+        check(node.waitForInitialCreate(WAIT_S, TimeUnit.SECONDS), "not created");
+        String touched = root + "/kept/" + PersistentTtlNode.DEFAULT_CHILD_NODE_NAME;
+        eventually("the touched child", () -> client.checkExists().forPath(touched) != null);
+        int version = client.checkExists().forPath(touched).getVersion();
+        eventually("two touches more", () -> client.checkExists().forPath(touched).getVersion() >= version + 2);
+        check(client.checkExists().forPath(root + "/kept") != null, "gone though it was touched");
+        node.close();
+        within(COLLECTED_S, "the child to go", () -> client.checkExists().forPath(touched) == null);
+    }
+
+    private static final class Text implements QueueSerializer<String> {
+        @Override
+        public byte[] serialize(String item) {
+            return item.getBytes();
+        }
+
+        @Override
+        public String deserialize(byte[] bytes) {
+            return new String(bytes);
+        }
+    }
+
+    /** Keeps what a queue gives it. */
+    private static final class Taken implements QueueConsumer<String> {
+        final BlockingQueue<String> items = new LinkedBlockingQueue<>();
+
+        @Override
+        public void consumeMessage(String message) {
+            items.add(message);
+        }
+
+        @Override
+        public void stateChanged(CuratorFramework client, ConnectionState state) {
+        }
+
+        void next(String expected) throws InterruptedException {
+            String item = items.poll(WAIT_S, TimeUnit.SECONDS);
+            check(expected.equals(item), expected + " is " + item);
+        }
+    }
+
+    private QueueBuilder<String> queueAt(QueueConsumer<String> consumer, String name) throws Exception {
+        return QueueBuilder.builder(client(), consumer, new Text(), root + "/" + name);
+    }
+
     private void queue() throws Exception {
-        BlockingQueue<String> taken = new LinkedBlockingQueue<>();
-        QueueSerializer<String> serializer = new QueueSerializer<>() {
-            @Override
-            public byte[] serialize(String item) {
-                return item.getBytes();
-            }
-
-            @Override
-            public String deserialize(byte[] bytes) {
-                return new String(bytes);
-            }
-        };
-        QueueConsumer<String> consumer = new QueueConsumer<>() {
-            @Override
-            public void consumeMessage(String message) {
-                taken.add(message);
-            }
-
-            @Override
-            public void stateChanged(CuratorFramework client, ConnectionState state) {
-            }
-        };
-        DistributedQueue<String> sink = QueueBuilder.builder(client(), consumer, serializer, root + "/queue")
-                .buildQueue();
+        Taken taken = new Taken();
+        DistributedQueue<String> sink = queueAt(taken, "queue").lockPath(root + "/queue-locks").buildQueue();
         sink.start();
         for (int number = 0; number < 20; number++) {
             sink.put("item " + number);
         }
         for (int number = 0; number < 20; number++) {
-            String item = taken.poll(WAIT_S, TimeUnit.SECONDS);
-            check(("item " + number).equals(item), "item " + number + " is " + item);
+            taken.next("item " + number);
         }
         sink.close();
+    }
+
+    /** By priority, by time, by name: what was put before the consumer came is taken in that order. */
+    private void queuesInOrder() throws Exception {
+        DistributedPriorityQueue<String> ranked = queueAt(null, "ranked").buildPriorityQueue(0);
+        ranked.start();
+        ranked.put("third", 9);
+        ranked.put("first", 1);
+        ranked.put("second", 5);
+        check(ranked.flushPuts(WAIT_S, TimeUnit.SECONDS), "not put");
+        ranked.close();
+        Taken taken = new Taken();
+        DistributedPriorityQueue<String> sink = queueAt(taken, "ranked").buildPriorityQueue(0);
+        sink.start();
+        for (String item : List.of("first", "second", "third")) {
+            taken.next(item);
+        }
+        sink.close();
+
+        Taken later = new Taken();
+        DistributedDelayQueue<String> delayed = queueAt(later, "delayed").buildDelayQueue();
+        delayed.start();
+        long now = System.currentTimeMillis();
+        delayed.put("late", now + 800);
+        delayed.put("early", now + 200);
+        later.next("early");
+        later.next("late");
+        check(System.currentTimeMillis() >= now + 800, "taken before its time");
+        delayed.close();
+
+        DistributedIdQueue<String> named = queueAt(null, "named").buildIdQueue();
+        named.start();
+        named.put("kept", "a");
+        named.put("removed", "b");
+        check(named.flushPuts(WAIT_S, TimeUnit.SECONDS), "not put");
+        check(named.remove("b") == 1, "not removed");
+        named.close();
+        Taken rest = new Taken();
+        DistributedIdQueue<String> reader = queueAt(rest, "named").buildIdQueue();
+        reader.start();
+        rest.next("kept");
+        reader.close();
+    }
+
+    /** Two consumers take each item once, in the order of one producer; a waiting one is woken. */
+    private void simpleQueue() throws Exception {
+        SimpleDistributedQueue source = new SimpleDistributedQueue(client(), root + "/simple");
+        Set<String> taken = ConcurrentHashMap.newKeySet();
+        for (int number = 0; number < 20; number++) {
+            check(source.offer(("item " + number).getBytes()), "not put");
+        }
+        check("item 0".equals(new String(source.peek())), "the first item");
+        together(2, number -> {
+            SimpleDistributedQueue sink = new SimpleDistributedQueue(client(), root + "/simple");
+            for (byte[] item = sink.poll(); item != null; item = sink.poll()) {
+                check(taken.add(new String(item)), "taken twice");
+            }
+        });
+        check(taken.size() == 20, "taken " + taken.size());
+        SimpleDistributedQueue waiter = new SimpleDistributedQueue(client(), root + "/simple");
+        together(2, number -> {
+            if (number == 0) {
+                check("woken".equals(new String(waiter.poll(WAIT_S, TimeUnit.SECONDS))), "not woken");
+            } else {
+                source.offer("woken".getBytes());
+            }
+        });
     }
 
     private void watches() throws Exception {
@@ -501,6 +694,31 @@ public final class CuratorChecks {
         client.getData().forPath(root + "/w/unseen");
         String left = told.peek();
         check(left == null || left.startsWith("PersistentWatchRemoved"), "told after the removal: " + left);
+    }
+
+    private void persistentWatcher() throws Exception {
+        CuratorFramework client = client();
+        BlockingQueue<String> told = new LinkedBlockingQueue<>();
+        CountDownLatch ready = new CountDownLatch(1);
+        client.create().forPath(root + "/pw");
+        try (PersistentWatcher watcher = new PersistentWatcher(client(), root + "/pw", true)) {
+            watcher.getListenable().addListener(event -> {
+                if (event.getPath() != null) {
+                    told.add(event.getType() + " " + event.getPath());
+                }
+            });
+            watcher.getResetListenable().addListener(ready::countDown);
+            watcher.start();
+            check(ready.await(WAIT_S, TimeUnit.SECONDS), "not set");
+            client.create().forPath(root + "/pw/x");
+            client.setData().forPath(root + "/pw/x", "1".getBytes());
+            client.setData().forPath(root + "/pw/x", "2".getBytes());
+            client.delete().forPath(root + "/pw/x");
+            for (String kind : List.of("NodeCreated", "NodeDataChanged", "NodeDataChanged", "NodeDeleted")) {
+                String event = told.poll(WAIT_S, TimeUnit.SECONDS);
+                check((kind + " " + root + "/pw/x").equals(event), kind + " is " + event);
+            }
+        }
     }
 
     /** The session ends on the server; the client gets a new one, and what lived by the old one is gone. */
