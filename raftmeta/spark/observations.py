@@ -314,7 +314,7 @@ def _sessions_in_order(observed: DataFrame) -> DataFrame:
 
 # --- through the ZooKeeper door ---------------------------------------------------------------------------------------
 def _went_back(observed: DataFrame) -> DataFrame:
-    """What one session is shown of one thing is never older than before."""
+    """No session is shown an older state of a thing than before."""
     rows = observed.where(F.col("kind") == "zookeeper_seen")
     before = Window.partitionBy("run", "subject").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     rows = rows.withColumn("highest", F.max("revision").over(before))
