@@ -134,6 +134,8 @@ class ZookeeperLock(DoorWorkload):
         if choice < 0.94:
             reply = await self.refused(NoNodeError, lambda: self.session.ask(lambda zk: zk.delete_async(path)))
             zxid = reply.zxid if isinstance(reply, Reply) else 0
+            if reply is None:
+                await self._start_anew()  # the node may stand there as long as this session goes on
         elif choice < 0.97:
             zxid = await self.session.close()
             self.renew()
