@@ -42,7 +42,9 @@ def main() -> None:
 
 @main.command()
 @click.option("--nodes", type=click.Choice(["3", "5"]), default="3", show_default=True, help="Founding members.")
-@click.option("--workload", default="register", show_default=True, help="A name, several with commas, or all.")
+@click.option(
+    "--workload", default="register", show_default=True, help="A name, several with commas, zookeeper, or all."
+)
 @click.option("--nemesis", default="none", show_default=True, help="A name, several with commas, all, none, or ruin.")
 @click.option(
     "--time", "time_s", type=float, default=60.0, show_default=True, help="Seconds of harm and quiet, at least."
@@ -50,6 +52,13 @@ def main() -> None:
 @click.option("--rate", type=float, default=200.0, show_default=True, help="Operations per second, of all clients.")
 @click.option("--seed", type=int, default=None, help="Of every random choice; by default drawn and told.")
 @click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True, help="Where runs are kept.")
+@click.option(
+    "--zookeeper-reads",
+    type=click.Choice(["local", "linearizable"]),
+    default="local",
+    show_default=True,
+    help="How ZooKeeper doors serve reads.",
+)
 @click.option("--secure", "is_secure", is_flag=True, help="With TLS, rights and encryption at rest.")
 @click.option("--plant", type=click.Choice(["", *PLANTED]), default="", help="A mistake that a secure run must find.")
 @click.option("--report/--no-report", "is_reported", default=True, help="Check once more on Spark, and draw a report.")
@@ -61,6 +70,7 @@ def run(
     rate: float,
     seed: int | None,
     store: Path,
+    zookeeper_reads: str,
     is_secure: bool,
     plant: str,
     is_reported: bool,
@@ -80,6 +90,7 @@ def run(
             store=store,
             is_secure=is_secure,
             plant=plant,
+            has_local_reads=zookeeper_reads == "local",
         )
     except PlanError as error:
         raise click.UsageError(str(error)) from None

@@ -44,6 +44,7 @@ class Program:
             data_dir=settings["folder"],
             listen=settings["listen"],
             client_listen=settings["client_listen"],
+            zookeeper_listen=settings["zookeeper_listen"],
             cluster=settings["cluster"],
             config=raftmeta.Config(**settings["config"]),
             tls=_tls_of(settings["tls"], settings["lies"]) if settings["tls"] else None,

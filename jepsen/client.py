@@ -29,6 +29,14 @@ PROCESS_STEP = 1 << 12  # lives of a slot, and within one operations that ended 
 
 
 @dataclass(frozen=True, slots=True)
+class Doors:
+    """Of all brokers. hosts: as ZooKeeper's clients take them. is_local: a node serves reads out of what it has."""
+
+    hosts: str
+    is_local: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What an operation returned. revision: at which it was executed, where the store told it."""
 
@@ -62,8 +70,9 @@ class Fates:
 class Client:
     """One slot of one workload: at most one operation at a time.
 
-    slot: its number among all clients of the run, whichever process they are in. life: of its process. group: clients
-    that share keys. name: of this client in this life, for what it holds.
+    doors: the ZooKeeper doors of the brokers, for workloads that ask there and nowhere else. slot: its number among all
+    clients of the run, whichever process they are in. life: of its process. group: clients that share keys. name: of
+    this client in this life, for what it holds.
     """
 
     def __init__(
@@ -79,8 +88,10 @@ class Client:
         pace: Pace,
         rotation: Rotation,
         random: Random,
+        doors: Doors | None = None,
     ) -> None:
         self.store = store
+        self.doors = doors
         self.spool = spool
         self.workload = workload
         self.slot = slot

@@ -27,7 +27,7 @@ from tests.processes.waiting import free_ports
 
 SUBNET = "10.73.0"
 HUB_HOST = 254
-PEER_PORT, CLIENT_PORT = 7000, 7100
+PEER_PORT, CLIENT_PORT, DOOR_PORT = 7000, 7100, 7200
 CUT_PREFERENCE = 10
 LOCAL_PREFERENCE = 100  # of the rule that delivers to this host; the kernel's own stands in front of every other
 
@@ -50,6 +50,10 @@ class Network(ABC):
         """Where a node listens for clients: "host:port"."""
 
     @abstractmethod
+    def door_address(self, name: str) -> str:
+        """Where a node listens for clients of ZooKeeper: "host:port"."""
+
+    @abstractmethod
     def launcher(self, name: str) -> Sequence[str]:
         """What starts a process where a node lives; "" for the clients."""
 
@@ -61,15 +65,19 @@ class Loopback(Network):
     """All nodes on 127.0.0.1, on free ports."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        ports = free_ports(2 * len(names))
-        self._peers = dict(zip(names, ports[::2], strict=True))
-        self._clients = dict(zip(names, ports[1::2], strict=True))
+        ports = free_ports(3 * len(names))
+        self._peers = dict(zip(names, ports[::3], strict=True))
+        self._clients = dict(zip(names, ports[1::3], strict=True))
+        self._doors = dict(zip(names, ports[2::3], strict=True))
 
     def address(self, name: str) -> str:
         return f"127.0.0.1:{self._peers[name]}"
 
     def client_address(self, name: str) -> str:
         return f"127.0.0.1:{self._clients[name]}"
+
+    def door_address(self, name: str) -> str:
+        return f"127.0.0.1:{self._doors[name]}"
 
     def launcher(self, name: str) -> Sequence[str]:
         return ()
@@ -100,6 +108,9 @@ class Namespaces(Network):
 
     def client_address(self, name: str) -> str:
         return f"{self._host(name)}:{CLIENT_PORT}"
+
+    def door_address(self, name: str) -> str:
+        return f"{self._host(name)}:{DOOR_PORT}"
 
     def launcher(self, name: str) -> Sequence[str]:
         return ("ip", "netns", "exec", self.namespace(name or "hub"))

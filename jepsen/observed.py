@@ -9,6 +9,7 @@ contradiction the same name.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,6 +50,8 @@ def broken_rules(rows: Iterable[Row], histories: Mapping[str, History]) -> list[
             *_listeners(seen),
             *_members(seen),
             *_sessions(seen),
+            *_doors(seen),
+            *_totals(seen),
         ]
         reasons += [f"{subject}: {name}: {how}" for name, how in found[:SHOWN]]
         if len(found) > SHOWN:
@@ -211,3 +214,39 @@ def _sessions(rows: Iterable[Row]) -> Iterator[Found]:
             if last is not None and row["revision"] <= last:
                 yield "session order", f"addition {row['token']} answered revision {row['revision']} after {last}"
             last = row["revision"]
+
+
+# --- through the ZooKeeper door ---------------------------------------------------------------------------------------
+def _doors(rows: Iterable[Row]) -> Iterator[Found]:
+    """A session is never shown less than before, nor a change before the watch that waits for it was told.
+
+    Numbers of sequential nodes grow in the order in which the nodes were made.
+    """
+    highest = -1
+    armed: int | None = None
+    made: list[tuple[int, int]] = []
+    for row in rows:
+        revision = row["revision"]
+        if row["kind"] == "zookeeper_seen":
+            if revision < highest:
+                yield "session went back", f"revision {revision} was shown after {highest}"
+            if armed is not None and revision > armed:
+                yield "shown before told", f"revision {revision} was shown, and the watch set at {armed} was not told"
+            highest = max(highest, revision)
+        elif row["kind"] == "zookeeper_armed":
+            armed = revision
+        elif row["kind"] == "zookeeper_told":
+            armed = None
+        elif row["kind"] == "zookeeper_sequence":
+            made.append((revision, row["token"]))
+    made.sort()
+    for (before, first), (after, second) in itertools.pairwise(made):
+        if second <= first:
+            yield "sequence order", f"number {second} was made at revision {after}, number {first} at {before}"
+
+
+def _totals(rows: Iterable[Row]) -> Iterator[Found]:
+    """What only goes from place to place is neither more nor less."""
+    for row in rows:
+        if row["kind"] == "total" and row["value"] != str(row["token"]):
+            yield "total differs", f"{row['value']} instead of {row['token']}"

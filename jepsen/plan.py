@@ -13,7 +13,7 @@ from jepsen.nemesis import Harm
 from jepsen.workers import Slot
 from jepsen.workloads import WORKLOADS
 
-ALL = "all"
+ALL, ZOOKEEPER = "all", "zookeeper"
 CLIENT_PROCESSES = 2
 CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has half of it for each
 SPARES = 2
@@ -34,6 +34,8 @@ class Plan:
     is_secure: with TLS, rights and encryption at rest. plant: a mistake that the run must find (PLANTED); "": none.
     nemeses: names that can run here. left_out: those of `all` that cannot, each with its reason. is_ruin: storage is
     lost without regard for what a cluster can survive: it must halt rather than lie, and owes nothing else.
+    has_local_reads: ZooKeeper doors serve reads as ZooKeeper does, out of what the node has; else every read asks the
+    leader first.
     """
 
     nodes: int
@@ -47,6 +49,7 @@ class Plan:
     rate: float
     seed: int
     store: Path
+    has_local_reads: bool = True
 
     @classmethod
     def check(
@@ -61,6 +64,7 @@ class Plan:
         store: Path,
         is_secure: bool = False,
         plant: str = "",
+        has_local_reads: bool = True,
     ) -> Plan:
         """From what the command line says. Raises PlanError."""
         if not 1 <= time_s <= TIME_MAX_S:
@@ -77,7 +81,7 @@ class Plan:
             raise PlanError("\n".join(f"--nemesis {name} cannot run here: {why}" for name, why in reasons.items()))
         return cls(
             nodes=nodes,
-            workloads=_named(workload, WORKLOADS, "--workload"),
+            workloads=_asked(workload, is_secure=is_secure),
             nemeses=tuple(name for name in wanted if name not in reasons),
             left_out=reasons,
             is_ruin=nemesis == "ruin",
@@ -87,7 +91,13 @@ class Plan:
             rate=rate,
             seed=seed,
             store=store,
+            has_local_reads=has_local_reads,
         )
+
+    @property
+    def has_doors(self) -> bool:
+        """Whether some clients ask through ZooKeeper doors."""
+        return any(WORKLOADS[name].is_through_door for name in self.workloads)
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -109,18 +119,33 @@ class Plan:
     def slots(self, t0_ns: int) -> tuple[list[list[Slot]], dict[str, list[Slot]]]:
         """The clients of each client process, and of each broker."""
         clients = CLIENTS if len(self.workloads) == 1 else CLIENTS // 2
-        period_s = len(self.workloads) * (clients + self.nodes) / self.rate
         outside: list[list[Slot]] = [[] for _ in range(CLIENT_PROCESSES)]
         inside: dict[str, list[Slot]] = {name: [] for name in self.founders}
         number = 0
         for workload in self.workloads:
-            places = [outside[one % CLIENT_PROCESSES] for one in range(clients)] + list(inside.values())
+            places = [outside[one % CLIENT_PROCESSES] for one in range(clients)]
+            places += [] if WORKLOADS[workload].is_through_door else inside.values()
+            period_s = len(self.workloads) * len(places) / self.rate
             per_group = min(GROUP, len(places))
             rotation_s = Rotation.of(t0_ns, per_group / period_s).period_s
             for place, one in enumerate(places):
                 one.append(Slot(workload, number, place // GROUP, period_s, rotation_s))
                 number += 1
         return outside, inside
+
+
+def _asked(text: str, *, is_secure: bool) -> tuple[str, ...]:
+    """The workloads. ZOOKEEPER stands for all through the door; their clients have no certificates, so a secure run has
+    none of them.
+    """
+    through_door = [name for name, workload in WORKLOADS.items() if workload.is_through_door]
+    words = [",".join(through_door) if word.strip() == ZOOKEEPER else word for word in text.split(",")]
+    names = _named(",".join(words), WORKLOADS, "--workload")
+    if not is_secure:
+        return names
+    if text != ALL and (wrong := [name for name in names if name in through_door]):
+        raise PlanError(f"--workload {', '.join(wrong)}: not in a secure run")
+    return tuple(name for name in names if name not in through_door)
 
 
 def _lacking(name: str, *, is_secure: bool) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 from jepsen import broker, stranger, worker
 from jepsen.broker import EXIT_NODE_STOPPED
 from jepsen.db import CLUSTER, SETTINGS, Brokers
+from jepsen.door_session import TICK_S
 from jepsen.keeper import Keeper
 from jepsen.network import Loopback, Namespaces, Network
 from jepsen.papers import STRANGER, Papers
@@ -55,13 +56,20 @@ def undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _of_plan(plan: Plan) -> dict[str, Any]:
+    """The settings of each broker that the plan asks for. Sessions with ZooKeeper doors are short."""
+    secure = {"insecure": False} if plan.is_secure else {}
+    doors = {"zookeeper_tick_s": TICK_S, "zookeeper_linearizable_reads": not plan.has_local_reads}
+    return {**secure, **(doors if plan.has_doors else {})}
+
+
 class Stage:
     """Makes the network and a cluster that does not run yet; start() brings brokers and clients to life."""
 
     def __init__(self, plan: Plan, folder: RunFolder, *, settings: Mapping[str, Any] = SETTINGS) -> None:
         self._plan = plan
         self._folder = folder
-        self._settings = {**settings, "insecure": False} if plan.is_secure else settings
+        self._settings = {**settings, **_of_plan(plan)}
         self._id = f"jep{os.getpid():x}"
         self._stack = contextlib.ExitStack()
         self.workers: list[RemoteProcess] = []
@@ -91,6 +99,7 @@ class Stage:
                     seed=self._plan.seed,
                     papers=self._papers(data) if self._plan.is_secure else None,
                     lies=[self._plan.plant] if self._plan.plant else [],
+                    has_doors=self._plan.has_doors,
                 )
             )
             self._stack = stack.pop_all()
@@ -142,6 +151,12 @@ class Stage:
         settings = {
             "name": name,
             "url": "raft://" + ",".join(network.client_address(node) for node in self.cluster.nodes),
+            "doors": {
+                "hosts": ",".join(network.door_address(node) for node in self.cluster.nodes),
+                "is_local": self._plan.has_local_reads,
+            }
+            if self._plan.has_doors
+            else None,
             "cluster": CLUSTER,
             "tls": papers and papers.tls("client", name),
             "password_file": papers and str(papers.password_file),

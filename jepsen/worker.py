@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import raftmeta
+from jepsen.client import Doors
 from jepsen.workers import Slot, Workers
 from tests.processes.child import Parent
 
@@ -31,6 +32,7 @@ class Program:
             life=settings["life"],
             t0_ns=settings["t0_ns"],
             seed=settings["seed"],
+            doors=Doors(**settings["doors"]) if settings["doors"] else None,
         )
 
     def _client_of(self, workload: str) -> raftmeta.aio.Client:

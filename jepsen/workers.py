@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from jepsen.client import Client, Fates, Store
+from jepsen.client import Client, Doors, Fates, Store
 from jepsen.generator import Pace, Rotation
 from jepsen.spool import Spool
 from jepsen.workloads import WORKLOADS
@@ -30,7 +30,10 @@ class Slot:
 
 
 class Workers:
-    """store_of: what the clients of a workload ask. node: the broker they are in, "" in a process of their own."""
+    """store_of: what the clients of a workload ask. node: the broker they are in, "" in a process of their own.
+
+    doors: of all brokers; None where no client asks there.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Workers:
         life: int,
         t0_ns: int,
         seed: int,
+        doors: Doors | None = None,
     ) -> None:
         self.fates = Fates()
         self._spool = Spool(spools / f"{name}-{life}.jsonl", node=node)
@@ -58,6 +62,7 @@ class Workers:
                 pace=Pace(slot.period_s, Random(f"{seed} pace {slot.number} {life}")),
                 rotation=Rotation(t0_ns, slot.rotation_s),
                 random=Random(f"{seed} client {slot.number} {life}"),
+                doors=doors,
             )
             for slot in slots
         ]
@@ -80,6 +85,7 @@ class Workers:
                     following.result()  # a watcher that failed fails its process
         finally:
             following.cancel()
+            await workload.close()
 
     def stop(self) -> None:
         """Ask nothing new; run() returns when what is under way has ended."""

@@ -132,8 +132,13 @@ class Disk:
         return self.free_bytes
 
     def drain(self) -> None:
-        """Remove the ballast."""
+        """Remove the ballast, for good: no power cut behind it gives it back."""
         (self.mount / BALLAST).unlink(missing_ok=True)
+        folder = os.open(self.mount, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 class Images:

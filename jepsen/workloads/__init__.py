@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from jepsen.workloads.base import Workload
 from jepsen.workloads.counters import Counter, Session
+from jepsen.workloads.door_locks import ZookeeperLock
+from jepsen.workloads.door_multi import ZookeeperMulti
+from jepsen.workloads.door_registers import ZookeeperRegister, ZookeeperWatch
 from jepsen.workloads.holds import Election, Group, Lease
 from jepsen.workloads.registers import Register
 from jepsen.workloads.sets_and_lists import AppendList, Set
@@ -12,5 +15,8 @@ from jepsen.workloads.watches import Watch
 
 WORKLOADS: dict[str, type[Workload]] = {
     workload.name: workload
-    for workload in (Register, Transactions, Set, AppendList, Counter, Watch, Lease, Group, Election, Session)
+    for workload in (
+        *(Register, Transactions, Set, AppendList, Counter, Watch, Lease, Group, Election, Session),
+        *(ZookeeperRegister, ZookeeperLock, ZookeeperMulti, ZookeeperWatch),
+    )
 }

@@ -17,11 +17,13 @@ class Workload(ABC):
     """One client's part of a workload.
 
     name: on the command line, in keys and in the run's files. model: of its history (docs/checker.md "Models"); None:
-    it has none, and only what it observes is checked.
+    it has none, and only what it observes is checked. is_through_door: its clients stand outside of the brokers and ask
+    by the ZooKeeper doors.
     """
 
     name: ClassVar[str]
     model: ClassVar[str | None]
+    is_through_door: ClassVar[bool] = False
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -37,6 +39,9 @@ class Workload(ABC):
 
     async def follow(self) -> None:  # noqa: B027  # most follow nothing
         """What goes on beside the steps until it is cancelled, such as a watch. By default nothing."""
+
+    async def close(self) -> None:  # noqa: B027  # most have nothing
+        """The end of what the workload has opened for itself. By default nothing."""
 
 
 def encoded(value: Any) -> bytes:

@@ -42,9 +42,14 @@ WITH_RULE = (
     "member_joined",
     "member_read",
     "session_answer",
+    "total",
     "watch_event",
     "watch_open",
     "watch_progress",
+    "zookeeper_armed",
+    "zookeeper_seen",
+    "zookeeper_sequence",
+    "zookeeper_told",
 )
 OBSERVED = pa.schema(
     [("run", pa.string())] + [(name, pa.type_for_alias(kind)) for name, kind in OBSERVATION_COLUMNS.items()]
@@ -96,13 +101,15 @@ def _needs_process() -> Column:
 
 def _needs_revision() -> Column:
     return (
-        F.col("kind").startswith("watch_") | F.col("kind").startswith("fence_") | F.col("kind").isin("leader", "member")
+        F.col("kind").startswith("watch_")
+        | F.col("kind").startswith("fence_")
+        | F.col("kind").isin("leader", "member", "zookeeper_armed", "zookeeper_seen", "zookeeper_sequence")
     )
 
 
 def _needs_token() -> Column:
     return F.col("kind").startswith("fence_") | F.col("kind").isin(
-        "held", "elected", "lease_granted", "session_answer", "member_read"
+        *("held", "elected", "lease_granted", "session_answer", "member_read", "total", "zookeeper_sequence")
     )
 
 
@@ -284,11 +291,14 @@ def _listeners_agree(observed: DataFrame) -> DataFrame:
 
 
 def _answers_as_expected(observed: DataFrame) -> DataFrame:
-    """A session's n-th addition answers n; a member that holds its place stands in the list with its own token."""
-    rows = observed.where(F.col("kind").isin("session_answer", "member_read"))
+    """A session's n-th addition answers n; a member that holds its place stands in the list with its own token; what
+    only goes from place to place is neither more nor less.
+    """
+    rows = observed.where(F.col("kind").isin("session_answer", "member_read", "total"))
     wrong = rows.where(~F.col("value").eqNullSafe(F.col("token").cast("string")))
     explanation = F.format_string("process %d expected %d and was told %s", "process", "token", "value")
-    which = F.when(F.col("kind") == "session_answer", "not exactly once").otherwise("member not listed")
+    which = F.when(F.col("kind") == "session_answer", "not exactly once")
+    which = which.when(F.col("kind") == "total", "total differs").otherwise("member not listed")
     return wrong.select(*_told("", explanation), which.alias("which")).withColumn("kind", F.col("which"))
 
 
@@ -302,6 +312,37 @@ def _sessions_in_order(observed: DataFrame) -> DataFrame:
     return back.select(*_told("session order", explanation))
 
 
+# --- through the ZooKeeper door ---------------------------------------------------------------------------------------
+def _went_back(observed: DataFrame) -> DataFrame:
+    """No session is shown an older state of a thing than before."""
+    rows = observed.where(F.col("kind") == "zookeeper_seen")
+    before = Window.partitionBy("run", "subject").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    rows = rows.withColumn("highest", F.max("revision").over(before))
+    explanation = F.format_string("revision %d was shown after %d", "revision", "highest")
+    back = rows.where(F.col("revision") < F.col("highest"))
+    return back.select(*_told("session went back", explanation))
+
+
+def _shown_before_told(observed: DataFrame) -> DataFrame:
+    """No session is shown a change that its watch waits for and was not told."""
+    rows = observed.where(F.col("kind").isin("zookeeper_seen", "zookeeper_armed", "zookeeper_told"))
+    before = Window.partitionBy("run", "subject").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    armed = F.when(F.col("kind") == "zookeeper_armed", F.col("revision")).when(F.col("kind") == "zookeeper_told", -1)
+    rows = rows.withColumn("armed", F.last(armed, ignorenulls=True).over(before))
+    shown = rows.where((F.col("kind") == "zookeeper_seen") & (F.col("armed") >= 0))
+    explanation = F.format_string("revision %d was shown, and the watch set at %d was not told", "revision", "armed")
+    return shown.where(F.col("revision") > F.col("armed")).select(*_told("shown before told", explanation))
+
+
+def _sequence_order(observed: DataFrame) -> DataFrame:
+    """Numbers of sequential nodes grow in the order in which the nodes were made."""
+    rows = observed.where(F.col("kind") == "zookeeper_sequence")
+    before = Window.partitionBy("run", "subject").orderBy("revision", "token")
+    rows = rows.withColumn("earlier", F.lag("token").over(before))
+    explanation = F.format_string("number %d was made at revision %d, behind %d", "token", "revision", "earlier")
+    return rows.where(F.col("token") <= F.col("earlier")).select(*_told("sequence order", explanation))
+
+
 RULES = (
     _watch_order,
     _fences,
@@ -311,6 +352,9 @@ RULES = (
     _listeners_agree,
     _answers_as_expected,
     _sessions_in_order,
+    _went_back,
+    _shown_before_told,
+    _sequence_order,
 )
 WATCH_RULES = (_watch_duplicates, _watch_differences, _watch_gaps)
 

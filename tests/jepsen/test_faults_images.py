@@ -97,6 +97,18 @@ def test_a_disk_is_filled_and_drained(disks: Images) -> None:
     assert disk.free_bytes == pytest.approx(before, abs=images.LEFT_BYTES_MIN)
 
 
+def test_a_disk_that_was_drained_stays_so_over_a_power_cut(disks: Images) -> None:
+    """A cut right behind it gave the ballast back, and the disk stayed full to the end of the run."""
+    disk = disks.make("a")
+    before = disk.free_bytes
+    disk.fill(100_000)
+    write_synced_then_not(disk)
+    disk.drain()
+    cut_power([disk])
+    disk.remount()
+    assert disk.free_bytes == pytest.approx(before, abs=images.LEFT_BYTES_MIN)
+
+
 def test_no_copy_of_a_mount_keeps_a_dead_disk(disks: Images) -> None:
     """A process in a mount namespace of its own, as in a network namespace, does not hold on to what it never used."""
     disk = disks.make("a")

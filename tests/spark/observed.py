@@ -74,6 +74,20 @@ RIGHT: list[Row] = [
     {"kind": "watch_event", "subject": "y/", "process": 7, "revision": 4, "value": '["put","w/k",4]'},
 ]
 
+RIGHT += [
+    # A watch is told before its change is shown; another session, and another thing, know nothing of it.
+    told("zookeeper_seen", "z/1/a", revision=5),
+    told("zookeeper_armed", "z/1/a", revision=5),
+    told("zookeeper_seen", "z/1/a", revision=5),
+    told("zookeeper_seen", "z/1/b", revision=9),
+    told("zookeeper_seen", "z/2/a", revision=9),
+    told("zookeeper_told", "z/1/a"),
+    told("zookeeper_seen", "z/1/a", revision=9),
+    told("zookeeper_sequence", "z/line", 3, revision=12),  # answered late: the store's order is the revision
+    told("zookeeper_sequence", "z/line", 2, revision=11),
+    told("total", "z/sum", 300, value="300"),
+]
+
 # name -> rows, kinds of the anomalies that they are
 CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
     "watch-order": ([*stream(1, 0, 1, 3, 2, until=3)], ["watch order"]),
@@ -164,6 +178,29 @@ CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
         ["session order"],
     ),
     "not-listed": ([told("member_read", "group", 4, value="-1")], ["member not listed"]),
+    "session-back": (
+        [told("zookeeper_seen", "z", revision=5), told("zookeeper_seen", "z", revision=4)],
+        ["session went back"],
+    ),
+    "shown-before-told": (
+        [
+            told("zookeeper_armed", "z", revision=4),
+            told("zookeeper_told", "z"),
+            told("zookeeper_armed", "z", revision=5),
+            told("zookeeper_seen", "z", revision=6),
+            told("zookeeper_told", "z"),
+        ],
+        ["shown before told"],
+    ),
+    "sequence-twice": (
+        [told("zookeeper_sequence", "z", 2, revision=5), told("zookeeper_sequence", "z", 2, revision=6)],
+        ["sequence order"],
+    ),
+    "sequence-falls": (
+        [told("zookeeper_sequence", "z", 2, revision=6), told("zookeeper_sequence", "z", 3, revision=5)],
+        ["sequence order"],
+    ),
+    "total-differs": ([told("total", "z", 300, value="290")], ["total differs"]),
 }
 STRANGE: list[Row] = [
     {"kind": "watch_event", "subject": "w/", "revision": -1},

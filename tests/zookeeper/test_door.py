@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +227,35 @@ def test_a_silent_session_ends_and_cannot_be_resumed(door: tuple[raftmeta.Node, 
         with RawClient(door[1], session=silent.session, password=silent.password) as late:
             assert (late.session, late.timeout_ms) == (0, 0)
             assert late.is_closed()
+
+
+def test_no_session_ends_before_its_time_out(tmp_path: Path) -> None:
+    """Counted from the last word of a client whose connection broke at once behind it, at each moment between two
+    keep-alives of the node.
+    """
+    tick_s, count = 1.0, 12
+    timeout_s, apart_s = 2 * tick_s, tick_s / 4 / count
+    with doors(tmp_path, zookeeper_tick_s=tick_s) as (_, at), contextlib.ExitStack() as stack:
+        watcher = stack.enter_context(RawClient(at["a"], timeout_ms=20_000))
+        clients = [stack.enter_context(RawClient(at["a"], timeout_ms=1)) for _ in range(count)]
+        for number, client in enumerate(clients):
+            assert client.create(b"/e%d" % number, b"", EPHEMERAL).error == 0
+            assert watcher.exists(b"/e%d" % number, watch=True).error == 0
+        begin_s = time.monotonic()
+        said_s = dict[bytes, float]()
+        for number, client in enumerate(clients):
+            while time.monotonic() < begin_s + tick_s + number * apart_s:
+                for each in clients[number:]:
+                    before_s = time.monotonic()
+                    each.call(PING, xid=PING_XID)
+                    said_s[b"/e%d" % clients.index(each)] = before_s
+            client.socket.close()
+        lived_s = {}
+        for _ in clients:
+            kind, path = watcher.reply().event
+            assert kind == DELETED
+            lived_s[path] = time.monotonic() - said_s[path]
+        assert min(lived_s.values()) >= timeout_s, lived_s
 
 
 def test_a_session_is_resumed_with_its_password_alone(door: tuple[raftmeta.Node, int]) -> None:

@@ -80,7 +80,10 @@ cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_GRANT
     door.command.id = connection.session
-    door.command.ttl_ms = connection.timeout_ms
+    # A tick more than the client was told, as ZooKeeper rounds up. Without it a session could end early: 1. a
+    # keep-alive goes; 2. the client speaks; 3. its connection, or this node, is gone before the next keep-alive goes;
+    # 4. the time-out is counted from step 1.
+    door.command.ttl_ms = connection.timeout_ms + <uint32_t>door.limits.tick_ms
     door.command.data = bytes_of(<const uint8_t*>NOTE, 17)
     _submit(door, connection, STEP_GRANT)
 

@@ -1,0 +1,109 @@
+"""Workloads through the ZooKeeper door: an honest door passes, and each lie of tests/jepsen/lying_door.py is found."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen.checker import Verdict, judge
+from jepsen.client import Doors
+from jepsen.plan import Plan, PlanError
+from jepsen.store import RunFolder
+from jepsen.workers import Slot, Workers
+from jepsen.workloads import WORKLOADS
+from tests.jepsen import lying_door
+from tests.jepsen.lying_door import Lie, LyingDoor
+from tests.zookeeper.nodes import doors
+
+THROUGH_DOOR = tuple(name for name, workload in WORKLOADS.items() if workload.is_through_door)
+CLIENTS = 3
+PERIOD_S = 0.002
+OPERATIONS = 300  # of a round
+ROUNDS_MAX = 12
+groups = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Of the door of a node. Sessions are of 1 to 10 s."""
+    with doors(tmp_path_factory.mktemp("door"), zookeeper_tick_s=0.5) as (_, at):
+        yield at["a"]
+
+
+def judged(folder: Path, address: str, *workloads: str) -> Verdict:
+    """A round of these workloads on nodes of their own, by clients that share one door."""
+    group = next(groups)
+    run = RunFolder(folder / str(group), workload="w", nemesis="none", seed=group)
+    slots = [Slot(name, number, group, PERIOD_S, 60.0) for number, name in enumerate(workloads * CLIENTS)]
+
+    async def ask() -> None:
+        workers = Workers(
+            lambda _: None,  # type: ignore[arg-type, return-value]  # nothing is asked but the door
+            slots,
+            spools=run.spools,
+            name="c",
+            node="",
+            life=1,
+            t0_ns=run.t0_ns,
+            seed=group,
+            doors=Doors(address, is_local=True),
+        )
+        running = asyncio.create_task(workers.run())
+        while not running.done() and sum(workers.fates.counts.values()) < OPERATIONS * len(workloads):
+            await asyncio.wait([running], timeout=0.05)
+        workers.stop()
+        await running
+
+    asyncio.run(ask())
+    models = {name: model for name in workloads if (model := WORKLOADS[name].model) is not None}
+    histories, observed = run.gather(models, [])
+    return judge(histories, observed, models, [], [], run.t0_ns)
+
+
+def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
+    """All workloads at once, with sessions that move, are closed and left."""
+    with LyingDoor(port) as door:
+        verdict = judged(tmp_path, door.address, *THROUGH_DOOR)
+    assert verdict.is_ok, verdict.reasons
+    assert all(history["operations"] > 100 for history in verdict.histories.values())
+
+
+@pytest.mark.parametrize(
+    ("lie", "workload", "reason"),
+    [
+        (lying_door.Stale, "zookeeper-register", "zookeeper-register: violation"),
+        (lying_door.Stale, "zookeeper-watch", "session went back"),
+        (lying_door.Unchecked, "zookeeper-register", "zookeeper-register: violation"),
+        (lying_door.Half, "zookeeper-multi", "zookeeper-multi: violation"),
+        (lying_door.Half, "zookeeper-multi", "total differs"),
+        (lying_door.Fenceless, "zookeeper-lock", "ended fence accepted"),
+        (lying_door.Kept, "zookeeper-lock", "ended fence accepted"),
+        (lying_door.Silent, "zookeeper-watch", "shown before told"),
+        (lying_door.Repeated, "zookeeper-lock", "sequence order"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else value.replace(" ", "-"),
+)
+def test_a_lie_is_found(tmp_path: Path, port: int, lie: type[Lie], workload: str, reason: str) -> None:
+    """By its own rule, after so many rounds at most."""
+    found: list[str] = []
+    with LyingDoor(port, lie) as door:
+        for _ in range(ROUNDS_MAX):
+            found += judged(tmp_path, door.address, workload).reasons
+            if any(reason in one for one in found):
+                return
+    raise AssertionError(found)
+
+
+def test_secure_runs_leave_them_out(tmp_path: Path) -> None:
+    """kazoo's clients have no certificates there; `zookeeper` names all workloads through the door."""
+    named: dict[str, Any] = {"nodes": 3, "nemesis": "none", "time_s": 9.0, "rate": 9.0, "seed": 1, "store": tmp_path}
+    assert Plan.check(workload="zookeeper", **named).workloads == THROUGH_DOOR
+    assert Plan.check(workload="register,zookeeper", **named).has_doors
+    assert not Plan.check(workload="all", is_secure=True, **named).has_doors
+    with pytest.raises(PlanError, match="not in a secure run"):
+        Plan.check(workload="zookeeper-lock", is_secure=True, **named)
