@@ -5,6 +5,7 @@ python -m tests.doors kazoo kafka           only these
 python -m tests.doors --on zookeeper        on a real ZooKeeper 3.9
 python -m tests.doors kafka_kills --minutes 10
 python -m tests.doors kazoo --kill-every 5  each server in turn is killed while no client is connected to it
+python -m tests.doors kafka --result kafka.json   keep the checks and their times
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
@@ -14,12 +15,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tests.doors.acceptance.trial import Trial
 from tests.doors.servers import KINDS
@@ -40,6 +46,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--write", action="store_true", help="zkcli and traces: write what is expected")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
+    parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
     if unknown := set(options.names) - {*NAMES, *LONG}:
         parser.error(f"no such acceptance: {', '.join(sorted(unknown))}")
@@ -63,19 +70,34 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
             traceback.print_exc()
 
 
+def whole_result(trials: list[Trial], options: argparse.Namespace) -> dict[str, Any]:
+    """The trials, and what they were run with."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    words = [*options.names, "--on", options.on, "--minutes", f"{options.minutes:g}"]
+    return {
+        "command": " ".join(["./build.sh doors", *words]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit.stdout.strip(),
+        "processors": os.cpu_count(),
+        "trials": [trial.result() for trial in trials],
+    }
+
+
 def main() -> int:
     options = arguments()
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
-    verdicts, is_good = [], True
+    trials = []
     for name in options.names or NAMES:
         place = folder / name
         place.mkdir()
         trial = Trial(name, options.on, place, minutes=options.minutes)
         attempt(trial, options)
-        is_good &= trial.holds
-        verdicts.append(f"{name}: {trial.verdict()}")
-    print("\n".join(verdicts))
+        trials.append(trial)
+        if options.result is not None:
+            options.result.write_text(json.dumps(whole_result(trials, options), indent=2) + "\n")
+    is_good = all(trial.holds for trial in trials)
+    print("\n".join(f"{trial.name}: {trial.verdict()}" for trial in trials))
     print(f"{time.monotonic() - began_s:.0f} s on {options.on}")
     if is_good and not options.keep:
         shutil.rmtree(folder)
