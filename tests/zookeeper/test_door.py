@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +226,30 @@ def test_a_silent_session_ends_and_cannot_be_resumed(door: tuple[raftmeta.Node, 
         with RawClient(door[1], session=silent.session, password=silent.password) as late:
             assert (late.session, late.timeout_ms) == (0, 0)
             assert late.is_closed()
+
+
+@pytest.mark.parametrize("last", ["a ping", "a new connection"])
+def test_the_last_word_before_a_connection_closes_counts(tmp_path: Path, last: str) -> None:
+    """A session that was silent says one thing, and its connection closes at once: it lasts for a whole time-out."""
+    with (
+        doors(tmp_path, zookeeper_tick_s=0.2) as (_, at),
+        RawClient(at["a"]) as other,
+        RawClient(at["a"], timeout_ms=1) as measure,
+        RawClient(at["a"], timeout_ms=1000) as first,
+    ):
+        assert first.create(b"/e", b"", EPHEMERAL).error == 0
+        other.call(SYNC, text(b"/"))
+        assert other.exists(b"/e", watch=True).error == 0
+        assert measure.is_closed()  # the others have been silent for 400 ms
+        said_s = time.monotonic()
+        if last == "a ping":
+            assert first.call(PING, xid=PING_XID).error == 0
+        else:
+            with RawClient(at["a"], session=first.session, password=first.password) as second:
+                assert (second.session, second.timeout_ms) == (first.session, 1000)
+        first.socket.close()
+        assert other.reply().event == (DELETED, b"/e")
+        assert time.monotonic() - said_s > 0.9
 
 
 def test_a_session_is_resumed_with_its_password_alone(door: tuple[raftmeta.Node, int]) -> None:
