@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.doors.software import ZOOKEEPER, java
-from tests.processes.cluster import Cluster
+from tests.processes.cluster import Cluster, cut_off
 from tests.processes.program import Program
 from tests.processes.waiting import free_ports, wait_until
 
@@ -46,10 +46,12 @@ def mode_of(address: str) -> str:
 class Servers(ABC):
     """A context of running servers, which leaves no process behind.
 
-    addresses: where each serves ZooKeeper's clients. folder: of all that they write.
+    addresses: where each serves ZooKeeper's clients. folder: of all that they write. can_be_cut_off: whether cut_off
+    is known.
     """
 
     name: str
+    can_be_cut_off = False
 
     def __init__(self, folder: Path, *, members: int = MEMBERS) -> None:
         self.folder = folder
@@ -83,6 +85,14 @@ class Servers(ABC):
 
     @abstractmethod
     def resume(self, number: int) -> None: ...
+
+    def cut_off(self, number: int) -> None:
+        """One and the others hear nothing of each other. Clients still reach it. Raises NotImplementedError."""
+        raise NotImplementedError(f"{self.name}: its servers cannot be cut off from each other")
+
+    def heal(self, number: int) -> None:
+        """Undo cut_off."""
+        raise NotImplementedError(f"{self.name}: its servers cannot be cut off from each other")
 
     @abstractmethod
     def kill_all(self) -> None: ...
@@ -206,6 +216,7 @@ class NodeServers(Servers):
     """Nodes of raftmeta whose door for ZooKeeper's clients is open. settings: of Config."""
 
     name = "door"
+    can_be_cut_off = True
 
     def __init__(self, folder: Path, *, members: int = MEMBERS, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, members=members)
@@ -233,6 +244,12 @@ class NodeServers(Servers):
 
     def resume(self, number: int) -> None:
         self.nodes[number].resume()
+
+    def cut_off(self, number: int) -> None:
+        self.nodes[number].call(cut_off, [node.name for node in self.nodes if node is not self.nodes[number]])
+
+    def heal(self, number: int) -> None:
+        self.nodes[number].call(cut_off, [])
 
     def kill_all(self) -> None:
         with contextlib.suppress(ProcessLookupError):

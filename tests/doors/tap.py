@@ -1,6 +1,7 @@
 """A proxy between clients and one server of ZooKeeper's protocol, which keeps what was said on each connection.
 
-It passes bytes on untouched, whatever they mean. It can cut all connections and refuse new ones for a while.
+It passes bytes on untouched, whatever they mean. It can cut all connections and refuse new ones for a while. It can
+also hold back all bytes, as a network does that loses everything.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Tap:
         self._listener: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._passing: set[asyncio.Task[None]] = set()
+        self._is_passing = asyncio.Event()
+        self._is_passing.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -53,6 +56,14 @@ class Tap:
         """Close all connections and take no new ones."""
         self._do(self._cut())
 
+    def hold(self) -> None:
+        """Pass nothing on. Connections stay open, and new ones are taken."""
+        self._loop.call_soon_threadsafe(self._is_passing.clear)
+
+    def pass_on(self) -> None:
+        """Pass on what was held back, and all that comes."""
+        self._loop.call_soon_threadsafe(self._is_passing.set)
+
     def _do(self, what: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(what, self._loop).result(ANSWER_S)
 
@@ -61,6 +72,7 @@ class Tap:
         self._listener = await asyncio.start_server(self._accept, host, int(port))
 
     async def _cut(self) -> None:
+        self._is_passing.set()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -106,6 +118,7 @@ class Tap:
     ) -> None:
         with contextlib.suppress(ConnectionError, OSError):
             while data := await reader.read(READ_BYTES):
+                await self._is_passing.wait()
                 conversation.feed(data, is_request=is_request)
                 writer.write(data)
                 await writer.drain()

@@ -90,6 +90,22 @@ def test_a_cut_ends_connections_and_takes_none_until_it_opens(tap: Tap) -> None:
         assert again.ask("exists", look("/a"))[0] == -101
 
 
+def test_held_bytes_are_passed_on_later(tap: Tap) -> None:
+    """A client behind a network that loses everything: its connection stays, and nothing is answered."""
+    with RawSession(tap.address) as session:
+        tap.hold()
+        xid = session.send("exists", look("/a"))
+        host, _, port = tap.address.partition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as other:
+            other.sendall(b"ruok")
+            wait_until(lambda: len(tap.conversations) == 2, timeout_s=20, what="a new connection to be taken")
+            assert not tap.trace()[0][2:], tap.trace()
+            assert not tap.conversations[1].lines
+        tap.pass_on()
+        assert session.answer(xid)[0] == -101
+    assert tap.trace()[0][2:] == ["> exists /a -", "< exists -101"]
+
+
 def test_what_is_no_frame_is_passed_on_too(tap: Tap) -> None:
     """A four-letter word is said in the trace; the server sees it."""
     host, _, port = tap.address.partition(":")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import raftmeta
+from raftmeta import faults
 from tests.processes.leading import leader_of
 from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
 from tests.processes.waiting import free_addresses, wait_until
@@ -73,6 +74,12 @@ def get(node: raftmeta.Node, key: str) -> bytes | None:
     """The value under key, linearizable; None without one."""
     record = node.get(key)
     return None if record is None else record.value
+
+
+def cut_off(node: raftmeta.Node, peers: list[str]) -> None:
+    """From now on the node and these peers hear nothing of each other; [] heals."""
+    cut = faults.LinkFault(cut_to=True, cut_from=True)
+    faults.set_link_faults(node, dict.fromkeys(peers, cut))
 
 
 def close(node: raftmeta.Node) -> None:

@@ -258,6 +258,30 @@ def test_no_session_ends_before_its_time_out(tmp_path: Path) -> None:
         assert min(lived_s.values()) >= timeout_s, lived_s
 
 
+@pytest.mark.parametrize("last", ["a ping", "a new connection"])
+def test_the_last_word_before_a_connection_closes_counts(tmp_path: Path, last: str) -> None:
+    """A session that was silent says one thing, and its connection closes at once: it lasts for a whole time-out."""
+    with (
+        doors(tmp_path, zookeeper_tick_s=0.2) as (_, at),
+        RawClient(at["a"]) as other,
+        RawClient(at["a"], timeout_ms=1) as measure,
+        RawClient(at["a"], timeout_ms=1000) as first,
+    ):
+        assert first.create(b"/e", b"", EPHEMERAL).error == 0
+        other.call(SYNC, text(b"/"))
+        assert other.exists(b"/e", watch=True).error == 0
+        assert measure.is_closed()  # the others have been silent for 400 ms
+        said_s = time.monotonic()
+        if last == "a ping":
+            assert first.call(PING, xid=PING_XID).error == 0
+        else:
+            with RawClient(at["a"], session=first.session, password=first.password) as second:
+                assert (second.session, second.timeout_ms) == (first.session, 1000)
+        first.socket.close()
+        assert other.reply().event == (DELETED, b"/e")
+        assert time.monotonic() - said_s > 0.9
+
+
 def test_a_session_is_resumed_with_its_password_alone(door: tuple[raftmeta.Node, int]) -> None:
     """The new connection goes on, the old one is closed; a wrong password is told as an ended session."""
     with RawClient(door[1]) as first:

@@ -21,8 +21,7 @@ from raftmeta.doors.zookeeper.output cimport (connection_count, connection_end, 
                                               connection_next_turn, connection_touch)
 from raftmeta.doors.zookeeper.requests cimport requests_drop, requests_go, requests_take
 from raftmeta.doors.zookeeper.rounds cimport wait_in_line
-from raftmeta.doors.zookeeper.session_keys cimport session_leave
-from raftmeta.doors.zookeeper.sessions cimport sessions_connect, sessions_go
+from raftmeta.doors.zookeeper.sessions cimport sessions_connect, sessions_go, sessions_leave
 from raftmeta.doors.zookeeper.state cimport (TUNE_TURN_BYTES, ZK_CLOSING, ZK_CONNECTING, ZK_FRAME_BYTES_MAX, ZK_FREE,
                                              ZK_GREETING, ZK_OPEN, bytes_of, place_of)
 from raftmeta.doors.zookeeper.watch_table cimport watch_table_drop
@@ -138,7 +137,7 @@ cdef void connection_close(ZkDoor* door, ZkConnection* connection) noexcept nogi
     if connection.state == ZK_FREE:
         return
     if connection.session != 0:
-        session_leave(door, connection)
+        sessions_leave(door, connection)
     watch_table_drop(&door.table, &connection.watches)
     requests_drop(door, connection)
     stream_close(&connection.stream)

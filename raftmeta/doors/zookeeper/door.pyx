@@ -427,6 +427,7 @@ cdef void zookeeper_destroy(ZkDoor* door) noexcept nogil:
     door.dirty.release()
     door.waiting.release()
     door.places.release()
+    door.heard.release()
     door.payload.release()
     door.body.release()
     door.folder.release()

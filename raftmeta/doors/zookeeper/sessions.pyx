@@ -13,9 +13,11 @@ from raftmeta.doors.zookeeper.output cimport connection_end, connection_fail, co
 from raftmeta.doors.zookeeper.reads cimport reads_pin
 from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
 from raftmeta.doors.zookeeper.session_keys cimport (FORMAT_SESSION_VALUE_BYTES, SessionValue, session_enter,
-                                                    session_find, session_is_password, session_key, session_value)
+                                                    session_find, session_is_password, session_key, session_leave,
+                                                    session_value)
 from raftmeta.doors.zookeeper.state cimport (STEP_BEGIN, STEP_CLAIM, STEP_GRANT, STEP_KEY, STEP_LOOK, STEP_REACH,
-                                             TASK_CONNECT, TASK_KEEP_ALIVE, ZK_CONNECTING, ZK_OPEN, bytes_of)
+                                             STEP_RENEW, TASK_CONNECT, TASK_KEEP_ALIVE, ZK_CONNECTING, ZK_OPEN,
+                                             bytes_of)
 from raftmeta.doors.zookeeper.tasks cimport command_submit, random_bytes
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.net.unbound cimport UNBOUND_NONE, unbound_remove
@@ -23,7 +25,8 @@ from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMPARE_CREATE_REVISION, COMPARE_EQUAL, KEY_BYTES_MAX, LEASES_MAX, OP_CREATE,
                                      OP_DELETE, Bytes, Compare, LeaseItem, Op, Txn, command_clear)
-from raftmeta.wire.msgpack cimport Reader, number_max, read_array_max, read_bool, read_uint, reader_over
+from raftmeta.wire.msgpack cimport (Reader, number_max, read_array, read_array_max, read_bool, read_uint,
+                                    reader_over)
 
 cdef enum:
     TICKS_MIN = 2               # ZooKeeper's minSessionTimeout and maxSessionTimeout, in ticks
@@ -121,6 +124,19 @@ cdef void _make_key(ZkDoor* door, ZkConnection* connection, uint64_t seen) noexc
         connection_fail(door, connection)
         return
     _submit(door, connection, STEP_CLAIM if seen != 0 else STEP_KEY)
+
+
+# A connection that breaks may have been the end of a long silence: the lease could end right behind the answer.
+cdef void _renew(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    cdef LeaseItem item
+    command_clear(&door.command)
+    door.command.kind = COMMAND_LEASE_KEEP_ALIVE
+    memset(&item, 0, sizeof(LeaseItem))
+    item.lease = connection.session
+    if door.command.leases.push(item):
+        _submit(door, connection, STEP_RENEW)
+    else:
+        connection_fail(door, connection)
 
 
 cdef void _look(ZkDoor* door, ZkConnection* connection) noexcept nogil:
@@ -236,8 +252,29 @@ cdef void _claimed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) n
     connection.fence = task.ticket.revision
     door.counters.sessions_moved += connection.step == STEP_CLAIM
     door.counters.sessions_opened += connection.step == STEP_KEY
+    if connection.step == STEP_CLAIM:
+        _renew(door, connection)
+        return
     connection.step = STEP_REACH
     sessions_go(door, connection)
+
+
+# The result has the time to live of each lease, and 0 of one that is gone.
+cdef void _renewed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) noexcept nogil:
+    cdef Reader reader = reader_over(task.ticket.body, task.ticket.length)
+    cdef uint64_t ttl_ms
+    read_array_max(&reader, RESULT_ELEMENTS)
+    read_uint(&reader, RESULT_STATUS_MAX)
+    read_uint(&reader, number_max())
+    read_array(&reader, 1)
+    ttl_ms = read_uint(&reader, number_max())
+    if reader.status != OK:
+        connection_fail(door, connection)
+    elif ttl_ms == 0:
+        _say_ended(door, connection)
+    else:
+        connection.step = STEP_REACH
+        sessions_go(door, connection)
 
 
 cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* task) noexcept nogil:
@@ -250,6 +287,8 @@ cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* ta
         _say_ended(door, connection)
     elif status != OK:
         connection_fail(door, connection)
+    elif connection.step == STEP_RENEW:
+        _renewed(door, connection, task)
     elif connection.step != STEP_GRANT:
         _claimed(door, connection, task)
     elif session_enter(door, connection):
@@ -265,27 +304,52 @@ cdef status_t _send(ZkDoor* door) noexcept nogil:
     return status
 
 
-cdef void sessions_keep_alive(ZkDoor* door) noexcept nogil:
-    cdef ZkConnection* connection
+# One more session in the command, which is sent when it is full. False: it could not be sent.
+cdef bint _add(ZkDoor* door, uint64_t session) noexcept nogil:
     cdef LeaseItem item
+    memset(&item, 0, sizeof(LeaseItem))
+    item.lease = session
+    if not door.command.leases.push(item):
+        return False
+    if door.command.leases.size == LEASES_MAX:
+        if _send(door) != OK:
+            return False
+        door.command.leases.clear()
+    return True
+
+
+cdef bint _add_all(ZkDoor* door) noexcept nogil:
+    cdef ZkConnection* connection
     cdef uint32_t place
+    cdef size_t i
+    for i in range(door.heard.size):
+        if not _add(door, door.heard.data[i]):
+            return False
+    for place in range(door.limits.connections_max):
+        connection = &door.connections[place]
+        if connection.state != ZK_OPEN or not connection.is_heard or connection.is_read_only:
+            continue
+        if not _add(door, connection.session):
+            return False
+        connection.is_heard = False
+    return True
+
+
+cdef void sessions_keep_alive(ZkDoor* door) noexcept nogil:
+    if door.is_minority:
+        door.heard.clear()          # words that are old by the time there is a leader again
     if door.now_ns < door.keep_alive_ns or door.keep_alives != 0 or door.session == 0:
         return
     door.keep_alive_ns = door.now_ns + <uint64_t>door.limits.tick_ms * 1_000_000 // KEEP_ALIVES_PER_TICK
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_KEEP_ALIVE
-    memset(&item, 0, sizeof(LeaseItem))
-    for place in range(door.limits.connections_max):
-        connection = &door.connections[place]
-        if connection.state != ZK_OPEN or not connection.is_heard or connection.is_read_only:
-            continue
-        item.lease = connection.session
-        if not door.command.leases.push(item):
-            return
-        connection.is_heard = False
-        if door.command.leases.size == LEASES_MAX:
-            if _send(door) != OK:
-                return
-            door.command.leases.clear()
-    if door.command.leases.size != 0:
+    if _add_all(door) and door.command.leases.size != 0:
         _send(door)
+    door.heard.clear()
+
+
+cdef void sessions_leave(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    # Only a connection with a fence has proved that the session is its own. Without memory the word does not count.
+    if connection.fence != 0 and connection.is_heard and not connection.has_ended:
+        door.heard.push(connection.session)
+    session_leave(door, connection)

@@ -105,7 +105,8 @@ cdef enum ZkConnectStep:
     STEP_KEY = 2                # its key
     STEP_LOOK = 3               # a read index, to find the key of a session of old
     STEP_CLAIM = 4              # make its key anew
-    STEP_REACH = 5              # wait until this node has seen as much as the client
+    STEP_RENEW = 5              # renew its lease: from here on it lasts its whole time-out
+    STEP_REACH = 6              # wait until this node has seen as much as the client
 
 cdef struct ZkTraffic:
     uint64_t received
@@ -228,6 +229,7 @@ cdef struct ZkDoor:
     uint64_t next_sequence
     uint64_t lowest             # unanswered sequence
     Ring[uint8_t] answered      # from `lowest` on
+    Vec[uint64_t] heard         # sessions whose connections closed after a word that no keep-alive has told yet
     uint32_t writes             # under way
     uint32_t keep_alives        # under way
     uint64_t keep_alive_ns      # when the next one is due

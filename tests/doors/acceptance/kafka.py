@@ -28,6 +28,8 @@ START_S = 120.0
 STOP_S = 90.0
 TAKEOVER_S = 60.0
 TOOL_S = 120.0
+STAT_BYTES = 68
+NO_NODE, NO_AUTH = -101, -102
 PASSWORD = "admin"
 LOGGING = """\
 log4j.rootLogger={level}, a
@@ -51,9 +53,10 @@ class Brokers:
         *,
         settings: Mapping[str, str] | None = None,
         options: tuple[str, ...] = (),
-        heap: str = "384m",
+        heap: str = "256m",
     ) -> None:
         self.folder = folder
+        self._login = options
         self._options = (f"-Xmx{heap}", *JAVA, *options)
         self.ports = free_ports(2 * BROKERS)
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in self.ports[:BROKERS])
@@ -102,7 +105,8 @@ class Brokers:
         return Program(command, log=self.folder / f"broker{number}.log")
 
     def _tool(self, main: str, *arguments: str, log: str, talks: bool, heap: str = "128m") -> Program:
-        command = [java(), f"-Xmx{heap}", *JAVA, f"-Dlog4j.configuration=file:{self.folder / 'tool.log4j'}"]
+        command = [java(), f"-Xmx{heap}", *JAVA, *self._login]
+        command.append(f"-Dlog4j.configuration=file:{self.folder / 'tool.log4j'}")
         command += ["-cp", compiled("KafkaClient", KAFKA), main, *arguments]
         return Program(command, log=self.folder / log, talks=talks)
 
@@ -129,37 +133,86 @@ class Brokers:
 
 
 class Watched:
-    """Servers behind taps. epochs: of the controller, as they were seen."""
+    """Servers behind taps. epochs: of the controller, as they were seen. registered: epochs of each broker, too.
+
+    unwell: the numbers of servers that are not asked.
+    """
 
     def __init__(self, servers: Servers, taps: list[Tap]) -> None:
         self.servers = servers
         self.taps = taps
         self.epochs: list[int] = []
+        self.registered: dict[int, list[int]] = {broker: [] for broker in range(BROKERS)}
+        self.unwell: set[int] = set()
 
     @property
     def connect(self) -> str:
         return ",".join(tap.address for tap in self.taps)
 
+    @contextmanager
+    def session(self) -> Iterator[RawSession]:
+        """At the first server that gives one. Raises NoServer without one, and when the server goes."""
+        for number, address in enumerate(self.servers.addresses):
+            if number in self.unwell:
+                continue
+            try:
+                session = RawSession(address)
+            except (OSError, EOFError, struct.error):
+                continue
+            try:
+                with session:
+                    session.do("sync", text("/"))
+                    yield session
+                    session.close()
+            except (OSError, EOFError, struct.error) as error:
+                raise NoServer(f"{address} went: {error}") from error
+            return
+        raise NoServer(f"none of {self.servers.addresses}")
+
     def controller(self, *, chroot: str = "") -> int | None:
         """The broker that is the controller by the servers' word; None without one. Notes its epoch."""
-        for address in self.servers.addresses:
-            with contextlib.suppress(OSError, EOFError, AssertionError, struct.error), RawSession(address) as session:
-                session.do("sync", text(f"{chroot}/"))
-                _, epoch = session.ask("getData", look(f"{chroot}/controller_epoch"))
-                error, found = session.ask("getData", look(f"{chroot}/controller"))
-                session.close()
-                if epoch:
-                    self.epochs.append(int(buffer_of(epoch)))
-                return None if error else int(json.loads(buffer_of(found))["brokerid"])
+        with contextlib.suppress(NoServer), self.session() as session:
+            _, epoch = session.ask("getData", look(f"{chroot}/controller_epoch"))
+            error, found = session.ask("getData", look(f"{chroot}/controller"))
+            if epoch:
+                self.epochs.append(int(buffer_of(epoch)))
+            return None if error else int(json.loads(buffer_of(found))["brokerid"])
         return None
 
     def registration(self, broker: int) -> int | None:
-        """The epoch of a broker, which is the zxid that made its node; None while it is not registered."""
-        with RawSession(self.servers.addresses[0]) as session:
-            session.do("sync", text("/"))
+        """The epoch of a broker, which is the zxid that made its node; None while it is not registered. Notes it."""
+        with self.session() as session:
             error, stat = session.ask("exists", look(f"/brokers/ids/{broker}"))
+        if error:
+            return None
+        (epoch,) = struct.unpack_from(">q", stat)
+        self.registered[broker].append(epoch)
+        return int(epoch)
+
+    def is_gone(self, broker: int) -> bool:
+        """Whether the servers say that it is not registered."""
+        try:
+            return self.registration(broker) is None
+        except NoServer:
+            return False
+
+    def tree(self, number: int) -> dict[str, tuple[bytes, bytes]]:
+        """Data and stat of every node, as this server tells them."""
+        found: dict[str, tuple[bytes, bytes]] = {}
+        with RawSession(self.servers.addresses[number]) as session:
+            session.do("sync", text("/"))
+            paths = ["/"]
+            while paths:
+                path = paths.pop()
+                error, body = session.ask("getData", look(path))
+                if error in (NO_AUTH, NO_NODE):  # of others, or gone since
+                    continue
+                assert error == 0, f"{path}: {error}"
+                found[path] = buffer_of(body), body[-STAT_BYTES:]
+                children = strings_of(session.do("getChildren", look(path)))
+                paths += [f"{path.rstrip('/')}/{child}" for child in children]
             session.close()
-        return None if error else int(struct.unpack_from(">q", stat)[0])
+        return {path: told for path, told in found.items() if not path.startswith("/zookeeper")}
 
     def requests(self) -> Counter[str]:
         lines = (line for tap in self.taps for conversation in tap.trace() for line in conversation)
@@ -171,9 +224,23 @@ class Watched:
         return found + [line for line in lines if "unreadable" in line]
 
 
+class NoServer(Exception):
+    """No server has answered."""
+
+
 def buffer_of(body: bytes) -> bytes:
     (length,) = struct.unpack_from(">i", body)
     return body[4 : 4 + length]
+
+
+def strings_of(body: bytes) -> list[str]:
+    """The vector of strings at the beginning of a body."""
+    (count,) = struct.unpack_from(">i", body)
+    found, at = [], 4
+    for _ in range(count):
+        found.append(buffer_of(body[at:]).decode())
+        at += 4 + len(buffer_of(body[at:]))
+    return found
 
 
 @contextmanager
@@ -199,6 +266,32 @@ def judge(trial: Trial, over: Watched) -> None:
         assert not over.faults(), over.faults()[:5]
     with trial.check("controller epochs only grow"):
         assert over.epochs and over.epochs == sorted(over.epochs), over.epochs
+    with trial.check("epochs of brokers only grow"):
+        for epochs in over.registered.values():
+            assert epochs == sorted(epochs), epochs
+    with trial.check("all servers have the same tree"):
+        trees: list[dict[str, tuple[bytes, bytes]]] = []
+        # The last sessions of the brokers end meanwhile.
+        wait_until(lambda: is_agreed(over, trees), timeout_s=TAKEOVER_S, what=lambda: differences(trees), pause_s=1.0)
+        trial.tell(f"{len(trees[0])} nodes")
+
+
+def is_agreed(over: Watched, trees: list[dict[str, tuple[bytes, bytes]]]) -> bool:
+    """Whether all servers tell the same, without ephemerals. trees: what they tell."""
+    trees[:] = [over.tree(number) for number in range(len(over.servers.addresses))]
+    return all(tree == trees[0] for tree in trees) and not any(is_ephemeral(stat) for _, stat in trees[0].values())
+
+
+def is_ephemeral(stat: bytes) -> bool:
+    return struct.unpack_from(">q", stat, 44)[0] != 0
+
+
+def differences(trees: list[dict[str, tuple[bytes, bytes]]]) -> str:
+    """Where they differ, and whose session has not ended."""
+    paths = sorted(set().union(*trees))
+    differing = [path for path in paths if len({tree.get(path) for tree in trees}) > 1]
+    owned = [path for path, (_, stat) in trees[0].items() if is_ephemeral(stat)]
+    return f"one tree; of {len(paths)} nodes differ {differing[:5]}, ephemeral are {owned[:5]}"
 
 
 def phases(trial: Trial, over: Watched, brokers: Brokers) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.doors.acceptance.kafka import BROKERS, Brokers, judge, watched, works
+from tests.doors.acceptance.kafka import BROKERS, NO_AUTH, Brokers, Watched, buffer_of, judge, watched, works
 from tests.doors.acceptance.trial import Trial
 from tests.doors.raw import RawSession, change, look
 from tests.doors.servers import Servers
@@ -12,7 +12,6 @@ from tests.processes.waiting import wait_until
 
 CHROOT = "/kafka"
 USER, PASSWORD = "broker", "broker-secret"
-NO_AUTH = -102
 
 
 def servers_with_users(trial: Trial) -> Servers:
@@ -61,6 +60,9 @@ def run(trial: Trial) -> None:
                     brokers.ask(line)
             with trial.check("a stranger may look and not touch"):
                 stranger_is_refused(over.servers.addresses[0])
+            for mode in ("unsecure", "secure"):
+                with trial.check(f"all nodes become {mode}"):
+                    make_all(mode, trial, over, brokers)
             with trial.check("the controller is killed"):
                 old = wait_until(lambda: [over.controller(chroot=CHROOT)], timeout_s=30, what="a controller")[0]
                 assert old is not None
@@ -72,6 +74,20 @@ def run(trial: Trial) -> None:
         finally:
             brokers.close()
         judge(trial, over)
+
+
+def make_all(mode: str, trial: Trial, over: Watched, brokers: Brokers) -> None:
+    """Kafka's tool of migration gives every node its rights. A stranger then may change one, or not."""
+    brokers.tool(
+        "kafka.admin.ZkSecurityMigrator",
+        *(f"--zookeeper.acl={mode}", f"--zookeeper.connect={over.connect}{CHROOT}"),
+    )
+    with RawSession(over.servers.addresses[0]) as session:
+        path = f"{CHROOT}/config/topics/first"
+        value = buffer_of(session.do("getData", look(path)))
+        error, _ = session.ask("setData", change(path, value))
+        assert error == (NO_AUTH if mode == "secure" else 0), error
+        session.close()
 
 
 def stranger_is_refused(address: str) -> None:

@@ -22,6 +22,7 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.ExpireDelegationTokenOptions;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -36,6 +37,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.acl.AccessControlEntry;
@@ -44,6 +46,8 @@ import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
@@ -61,7 +65,10 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * Commands: brokers N | controller | topic NAME PARTITIONS REPLICAS | topics PREFIX COUNT PARTITIONS REPLICAS |
  * delete PREFIX | led REPLICAS | produce TOPIC COUNT | consume TOPIC COUNT | transaction TOPIC | configs TOPIC |
- * acls | token | grow TOPIC PARTITIONS | reassign TOPIC BROKER ... | steady TOPIC | steady-end TOPIC
+ * acls | token | grow TOPIC PARTITIONS | reassign TOPIC BROKER ... | steady TOPIC | steady-end TOPIC | faults
+ *
+ * After "faults" a topic that exists counts as made, and one that is unknown as deleted: a broker that lost its
+ * connection to ZooKeeper asks again, and then finds what its first request did. No two topics have one name.
  *
  * A command waits until what it asked for is to be seen, for WAIT_S at most.
  */
@@ -72,6 +79,7 @@ public final class KafkaClient {
     private final String saslBootstrap;
     private final Admin admin;
     private Steady steady;
+    private boolean hasFaults;
 
     private KafkaClient(String bootstrap, String saslBootstrap) {
         this.bootstrap = bootstrap;
@@ -132,6 +140,9 @@ public final class KafkaClient {
                 return grow(words[1], Integer.parseInt(words[2]));
             case "reassign":
                 return reassign(words[1], Arrays.stream(words).skip(2).map(Integer::parseInt).toList());
+            case "faults":
+                hasFaults = true;
+                return "expected";
             case "steady":
                 steady = new Steady(words[1]);
                 steady.start();
@@ -177,14 +188,38 @@ public final class KafkaClient {
         throw new AssertionError("not within " + WAIT_S + " s: " + what, last);
     }
 
+    /**
+     * Any broker says who is there, and one that was paused says what it knew before. The controller decides where
+     * topics go: it must know so many brokers, too.
+     */
     private String brokers(int count) throws Exception {
-        eventually(count + " brokers", () -> admin.describeCluster().nodes().get().size() == count
-                && admin.describeCluster().controller().get() != null);
+        NewTopic topic = new NewTopic("never-made", 1, (short) count);
+        eventually(count + " brokers", () -> {
+            if (admin.describeCluster().nodes().get().size() != count) {
+                return false;
+            }
+            admin.createTopics(List.of(topic), new CreateTopicsOptions().validateOnly(true)).all().get();
+            return true;
+        });
         return Integer.toString(count);
     }
 
+    /** Wait for each, and pass over the refusal that means that it was done before. */
+    private void done(Collection<KafkaFuture<Void>> all, Class<? extends Exception> before) throws Exception {
+        for (KafkaFuture<Void> one : all) {
+            try {
+                one.get();
+            } catch (ExecutionException error) {
+                if (!hasFaults || !before.isInstance(error.getCause())) {
+                    throw error;
+                }
+            }
+        }
+    }
+
     private String topics(List<String> names, int partitions, short replicas) throws Exception {
-        admin.createTopics(names.stream().map(name -> new NewTopic(name, partitions, replicas)).toList()).all().get();
+        List<NewTopic> topics = names.stream().map(name -> new NewTopic(name, partitions, replicas)).toList();
+        done(admin.createTopics(topics).values().values(), TopicExistsException.class);
         eventually("all to be led", () -> isLed(names, partitions, replicas));
         return names.size() + " topics";
     }
@@ -215,7 +250,7 @@ public final class KafkaClient {
     private String delete(String prefix) throws Exception {
         List<String> names = names().stream().filter(name -> name.startsWith(prefix)).toList();
         check(!names.isEmpty(), "nothing to delete");
-        admin.deleteTopics(names).all().get();
+        done(admin.deleteTopics(names).topicNameValues().values(), UnknownTopicOrPartitionException.class);
         eventually("none left", () -> names().stream().noneMatch(name -> name.startsWith(prefix)));
         return names.size() + " topics";
     }
