@@ -146,7 +146,8 @@ cdef void _read_field(Jute* jute, uint8_t field, ZkRequest* into) noexcept nogil
     elif field == ZK_FIELD_SCHEME:
         into.scheme = _read_string(jute)
     elif field == ZK_FIELD_TEXT:
-        _read_string(jute)
+        into.texts[into.text_count] = _read_string(jute)
+        into.text_count += 1
     elif field >= ZK_FIELD_DATA_WATCHES and field <= ZK_FIELD_RECURSIVE_WATCHES:
         _read_strings(jute, &into.watches[field - ZK_FIELD_DATA_WATCHES])
 
@@ -312,6 +313,12 @@ cdef status_t zk_write_null(Vec[uint8_t]* out) noexcept nogil:
     return zk_write_int(out, -1)
 
 
+# ZooKeeper shows the sessions of ephemerals only. The marks of containers and of nodes with a time to live have the
+# highest bit set, which no session has (DataNode.getClientEphemeralOwner of 3.9).
+cdef inline uint64_t _shown_owner(uint64_t owner) noexcept nogil:
+    return 0 if owner >> 63 else owner
+
+
 cdef status_t zk_write_stat(Vec[uint8_t]* out, const ZnodeStat* stat) noexcept nogil:
     cdef uint8_t* at = _room(out, ZK_STAT_BYTES)
     if at == NULL:
@@ -323,7 +330,7 @@ cdef status_t zk_write_stat(Vec[uint8_t]* out, const ZnodeStat* stat) noexcept n
     at = _put_big(at, <uint32_t>stat.version, 4)
     at = _put_big(at, <uint32_t>stat.cversion, 4)
     at = _put_big(at, <uint32_t>stat.aversion, 4)
-    at = _put_big(at, stat.owner, 8)
+    at = _put_big(at, _shown_owner(stat.owner), 8)
     at = _put_big(at, <uint32_t>stat.data_length, 4)
     at = _put_big(at, <uint32_t>stat.children, 4)
     _put_big(at, stat.pzxid, 8)
@@ -371,9 +378,13 @@ cdef status_t zk_reply_begin(Vec[uint8_t]* out, size_t* start) noexcept nogil:
 
 
 cdef void zk_reply_end(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil:
-    cdef uint8_t* at
     if error:
         out.size = start + REPLY_BYTES
+    zk_reply_end_whole(out, start, xid, zxid, error)
+
+
+cdef void zk_reply_end_whole(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil:
+    cdef uint8_t* at
     at = _put_big(out.data + start, out.size - start - ZK_LENGTH_BYTES, 4)
     at = _put_big(at, <uint32_t>xid, 4)
     at = _put_big(at, zxid, 8)
