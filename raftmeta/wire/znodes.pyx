@@ -285,6 +285,8 @@ cdef int _number(const uint8_t** at, const uint8_t* end, int base, int digits) n
         digit = at[0][0] - c"0"
         if base == 16 and (at[0][0] | 0x20) >= c"a":
             digit = (at[0][0] | 0x20) - c"a" + 10
+        elif digit > 9:
+            break                       # ":" stands behind "9"
         if digit < 0 or digit >= base:
             break
         value = max(value, 0) * base + digit

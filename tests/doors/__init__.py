@@ -8,6 +8,7 @@ tap            a proxy that keeps that text
 raw            a session that sends exactly what it is told
 conversations  programs over it: they ask for everything
 traces         the text of those programs, which must be the same from every server (testdata/traces.txt)
+test_door      the same on our door, in the suite; test_zookeeper on a real ZooKeeper
 kazoo_plugin   servers for kazoo's suite
 programs       Java sources: recipes of Curator, a client of Kafka, load
 """

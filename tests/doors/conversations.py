@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
+from tests.doors.jute import NUMBERS
 from tests.doors.raw import (
     CONTAINER,
     EPHEMERAL,
@@ -277,17 +278,95 @@ def rights_of_sessions(address: str) -> None:
         stranger.close()
 
 
+def lists_of_rights(address: str) -> None:
+    """What a list may name, and what is stored of it."""
+    anyone = (1, "world", "anyone")
+    with RawSession(address) as one:
+        one.do("create", creation("/lists", b""))
+        one.do("auth", number(0) + text("digest") + data(b"user:secret"))
+        for turn, acl in enumerate(
+            (
+                (anyone, anyone),
+                (anyone, (31, "world", "anyone"), anyone),
+                (anyone, (31, "auth", ""), (31, "auth", "whoever")),
+                (anyone, (0, "world", "anyone")),
+                *(((31, "world", who),) for who in ("bob", "")),
+                *((anyone, (31, "ip", who)) for who in ("10.0.0.0/8", "::1", "2001:db8::1/64", "2001:db8:0:0:0:0:0:1")),
+                *((anyone, (31, "ip", who)) for who in ("x", "10.0.0", "10.0.0.0/", "10.0.0.0/33", "")),
+                *((anyone, (31, "digest", who)) for who in ("a:b", ":b", "a", "a:", ":", "a:b:c", "")),
+                *((anyone, (31, scheme, "who")) for scheme in ("super", "strange", "")),
+            )
+        ):
+            error, _ = one.ask("create", creation(f"/lists/{turn}", b"", acl=acl))
+            if error == 0:
+                one.ask("getACL", text(f"/lists/{turn}"))
+            one.ask("setACL", text("/lists") + rights([*acl, (31, "world", "anyone")]) + number(-1))
+        one.close()
+
+
+def odd_requests(address: str) -> None:
+    """Paths that are none, modes that are none, requests that are cut: an answer, and the connection goes on."""
+    with RawSession(address) as one:
+        one.do("create", creation("/odd", b""))
+        for path in ("/odd/", "/odd//b", "/odd/./b", "/odd/.", "/odd/x\x01", "//odd"):
+            one.ask("create", creation(path))
+        for path in ("", "no-slash", "/odd/", "/odd//b", "/odd/x\0y"):
+            for kind in ("exists", "getData", "getChildren2"):
+                one.ask(kind, look(path))
+            for kind in ("getACL", "getEphemerals", "sync"):
+                one.ask(kind, text(path))
+            one.ask("setData", change(path, b""))
+            one.ask("delete", at_version(path))
+            one.ask("setACL", text(path) + rights(OPEN_ACL) + number(-1))
+            one.ask("multi", operations([("check", at_version(path)), ("setData", change(path, b""))]))
+        for mode in (-1, 0, 1, 2, 6, 9):
+            one.ask("addWatch", text("/odd") + number(mode))
+            one.ask("checkWatches", text("/odd") + number(mode))
+        for mode in (0, 6, ANY_WATCHER):
+            one.ask("removeWatches", text("/odd") + number(mode))
+        for kind, flags in (("createContainer", 0), ("createContainer", 1), ("create2", CONTAINER), ("create", TTL)):
+            one.ask(kind, creation(f"/odd/{kind}{flags}", flags=flags))
+        one.close()
+
+
+def cut_requests(address: str) -> None:
+    """A body that ends before its fields do; only of reads, because a follower of 3.9.5 ends at a write that is cut."""
+    with RawSession(address) as one:
+        for name in ("getData", "exists", "getChildren2", "getACL", "addWatch", "checkWatches", "multiRead"):
+            one.ask_number(NUMBERS[name], number(100))
+        one.close()
+
+
 def rejected(address: str) -> None:
-    """A scheme that no server knows, a check that stands alone: the answer, and then the end of the connection."""
-    for kind, body in (
-        ("auth", number(0) + text("no-such-scheme") + data(b"x")),
-        ("check", at_version("/", 0)),
+    """What no server knows, and a check that stands alone: the answer, and then the end of the connection."""
+    for opcode, body in (
+        (NUMBERS["auth"], number(0) + text("no-such-scheme") + data(b"x")),
+        (NUMBERS["auth"], number(0) + text("world") + data(b"anyone")),
+        (NUMBERS["check"], at_version("/", 0)),
+        *((opcode, b"") for opcode in (0, 10, 23, 99, 108, 500, 4711, -3)),
     ):
         with RawSession(address) as one:
-            one.ask(kind, body)
+            if opcode == NUMBERS["auth"]:
+                one.ask("auth", body)
+            else:
+                one.ask_number(opcode, body)
             with contextlib.suppress(EOFError, ConnectionError):
                 one.receive()
-                raise AssertionError(f"the connection outlives {kind}")
+                raise AssertionError(f"the connection outlives request {opcode}")
+
+
+def unanswered(address: str) -> None:
+    """A server without users of SASL proves nobody, and closes where a proof is cut."""
+    with RawSession(address) as one:
+        one.ask("sasl", data(b""))
+        one.ask("whoAmI")
+        one.close()
+    for kind in ("sasl", "auth"):
+        with RawSession(address) as other:
+            other.send(kind, number(100))
+            with contextlib.suppress(EOFError, ConnectionError):
+                other.receive()
+                raise AssertionError(f"the connection outlives a {kind} that was cut")
 
 
 def pipelines(address: str) -> None:
@@ -325,7 +404,11 @@ ALL = (
     ended_sessions,
     set_watches,
     rights_of_sessions,
+    lists_of_rights,
+    odd_requests,
+    cut_requests,
     rejected,
+    unanswered,
     pipelines,
     old_client,
 )

@@ -118,6 +118,11 @@ def shown_data(data: bytes | None) -> str:
     return masked(repr(text if len(text) <= DATA_SHOWN_BYTES else f"{text[:DATA_SHOWN_BYTES]}... {len(data)} bytes"))
 
 
+def no_zxid(zxid: int) -> str:
+    """How a header is told that names no change: 0 or -1 stands there."""
+    return "" if zxid > 0 else f" zxid={zxid}"
+
+
 def order(left: int, right: int) -> str:
     return "<" if left < right else ">" if left > right else "="
 
@@ -182,7 +187,11 @@ class Conversation:
         name, fields, _ = REQUESTS.get(kind, (f"opcode {kind}", "", ""))
         if xid == XID_PING:
             return
-        self._waiting.append((xid, kind, " ".join([f"> {name}", *self._shown(reader, fields)])))
+        try:
+            shown = self._shown(reader, fields)
+        except struct.error:
+            shown = [f"cut after {len(reader.frame)} bytes"]
+        self._waiting.append((xid, kind, " ".join([f"> {name}", *shown])))
 
     def _shown(self, reader: Reader, fields: str) -> list[str]:
         return [_FIELDS[name](self, reader) for name in fields.split()]
@@ -210,7 +219,7 @@ class Conversation:
         xid, zxid, error = reader.integer(), reader.long(), reader.integer()
         if xid == XID_EVENT:
             kind, state, path = reader.integer(), reader.integer(), masked(reader.text())
-            self.lines.append(f"! {EVENTS.get(kind, kind)} {STATES.get(state, state)} {path}")
+            self.lines.append(f"! {EVENTS.get(kind, kind)} {STATES.get(state, state)} {path}{no_zxid(zxid)}")
             return
         if xid == XID_PING:
             return
@@ -224,7 +233,7 @@ class Conversation:
         name, _, fields = REQUESTS.get(kind, (f"opcode {kind}", "", ""))
         body = self._shown(reader, fields) if error == 0 and not reader.is_at_end() else []
         more = [] if reader.is_at_end() else [f"and {len(reader.frame) - reader.at} bytes"]
-        self.lines += [request, " ".join([f"< {name} {error}", *body, *more])]
+        self.lines += [request, " ".join([f"< {name} {error}", *body, *more]) + no_zxid(zxid)]
 
     def _results(self, reader: Reader) -> str:
         shown: list[str] = []

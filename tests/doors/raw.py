@@ -124,6 +124,12 @@ class RawSession:
                 return error, frame[16:]
             assert got in (XID_EVENT, XID_PING), f"an answer to {got} where one to {xid} was due"
 
+    def ask_number(self, opcode: int, body: bytes = b"") -> tuple[int, bytes]:
+        """A request by its number, also one that is none."""
+        self._xid += 1
+        self.send_frame(struct.pack(">ii", self._xid, opcode) + body)
+        return self.answer(self._xid)
+
     def ask(self, kind: str, body: bytes = b"") -> tuple[int, bytes]:
         return self.answer(self.send(kind, body))
 

@@ -89,13 +89,17 @@ def test_disorder_is_found() -> None:
 
 @pytest.mark.parametrize("cut", [9, 12, 20])
 def test_a_frame_that_cannot_be_read_is_said(cut: int) -> None:
-    """And nothing after it is read."""
+    """A request that is cut stands as such before its answer; behind a reply that is cut nothing is read."""
     conversation = connected()
     whole = struct.pack(">ii", 1, NUMBERS["create"]) + creation("/abc", b"x")
     conversation.feed(frame(whole[:cut]), is_request=True)
-    assert conversation.lines[-1].startswith("> unreadable")
-    ask(conversation, 2, "exists", look("/a"))
-    assert len(conversation.lines) == 3
+    answer(conversation, 1, 5, -5)
+    assert conversation.lines[2:] == [f"> create cut after {cut} bytes", "< create -5"]
+    ask(conversation, 2, "getData", look("/a"))
+    answer(conversation, 2, 6, 0, (data(b"x") + stat(5, 5))[:cut])
+    assert conversation.lines[-1].startswith("< unreadable")
+    answer(conversation, 3, 7, 0)
+    assert len(conversation.lines) == 5
 
 
 def test_masks_hide_names_of_one_run() -> None:

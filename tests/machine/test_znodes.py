@@ -225,6 +225,8 @@ def test_a_path_is_what_zookeeper_takes(path: str, is_taken: bool) -> None:
         (b"10.1.0.0/16", b"10.1.2.3", True), (b"10.1.0.0/16", b"10.2.2.3", False), (b"10.1.2.3", b"10.1.2.3", True),
         (b"10.1.2.0/23", b"10.1.3.9", True), (b"10.1.2.0/23", b"10.1.4.9", False), (b"::1", b"::1", True),
         (b"0.0.0.0/0", b"1.2.3.4", True), (b"0.0.0.0/0", b"::1", False), (b"fe80::/10", b"fe80::1", True),
+        (b"::1", b"0:0:0:0:0:0:0:1", True), (b"1:2:3:4:5:6:7:8", b"1:2:3:4:5:6:7:8", True),
+        (b"2001:db8::/32", b"2001:db8:0:0:0:0:0:1", True), (b"2001:db8::/32", b"2001:db9:0:0:0:0:0:1", False),
     ],
 )  # fmt: skip
 def test_rights_by_address_are_those_of_a_network(name: bytes, host: bytes, is_allowed: bool) -> None:

@@ -29,6 +29,7 @@ class Request:
     scheme: bytes = b""
     watches: dict[str, list[bytes]] = field(default_factory=dict)
     operations: Sequence[Request] = ()
+    servers: tuple[bytes | None, ...] = (b"", None, b"server.1=a:1:2")
     xid: int = 7
 
 
@@ -83,7 +84,7 @@ def body(one: Request) -> bytes:
     if one.opcode in (14, 22):
         return multi(one.operations)
     if one.opcode == 16:
-        return buffer(b"") + buffer(None) + buffer(b"server.1=a:1:2") + long(one.zxid)
+        return b"".join(map(buffer, one.servers)) + long(one.zxid)
     if one.opcode == 100:
         return integer(one.mode) + buffer(one.scheme) + buffer(one.data)
     if one.opcode == 101:

@@ -15,6 +15,7 @@ from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import free_ports, wait_until
 from tests.zookeeper.nodes import (
     CREATE,
+    DELETE,
     EPHEMERAL,
     GET_DATA,
     OPEN_ACL,
@@ -116,6 +117,32 @@ def test_sync_and_linearizable_reads_show_what_was_written_elsewhere(tmp_path: P
         for number in range(50):
             assert writer.set_data(b"/x", b"%d" % number).error == 0
             assert reader.get_data(b"/x").body[4:].startswith(b"%d" % number)
+
+
+def test_a_sync_shows_what_was_written_elsewhere(tmp_path: Path) -> None:
+    """By the reads of ZooKeeper, which are a node's own: what was answered before the sync is there behind it."""
+    with doors(tmp_path, names="abc") as (nodes, at):
+        leader = leader_of(nodes).name
+        follower = next(name for name in nodes if name != leader)
+        with RawClient(at[leader]) as writer, RawClient(at[follower]) as reader:
+            writer.create(b"/y", b"-")
+            for number in range(100):
+                assert writer.set_data(b"/y", b"%d" % number).error == 0
+                reader.ask(SYNC, text(b"/y"))
+                reader.ask(GET_DATA, text(b"/y") + b"\0")
+                assert reader.reply().error == 0
+                assert reader.reply().body[4:].startswith(b"%d" % number)
+
+
+def test_no_write_is_answered_without_a_majority(tmp_path: Path) -> None:
+    """The connection is closed: nobody knows what became of the write."""
+    with doors(tmp_path, names="abc", zookeeper_tick_s=0.5) as (nodes, at), RawClient(at["a"]) as client:
+        assert client.create(b"/left").error == 0
+        nodes["b"].close(transfer=False)
+        nodes["c"].close(transfer=False)
+        client.ask(DELETE, text(b"/left") + struct.pack(">i", -1))
+        with pytest.raises(ConnectionError):
+            client.reply()
 
 
 def test_a_minority_serves_readers_that_are_content_with_it(tmp_path: Path) -> None:

@@ -216,6 +216,15 @@ def test_a_closed_session_takes_its_ephemerals_along(door: tuple[raftmeta.Node, 
         assert other.exists(b"/mine").error == NO_NODE
 
 
+def test_a_close_is_answered_when_the_ephemerals_are_gone(door: tuple[raftmeta.Node, int]) -> None:
+    """Whoever asks after the answer sees none of them; nobody waits for a time-out."""
+    with RawClient(door[1]) as owner, RawClient(door[1]) as other:
+        assert owner.create(b"/closing", b"", EPHEMERAL).error == 0
+        assert owner.call(CLOSE).error == 0
+        assert other.call(SYNC, text(b"/")).error == 0
+        assert other.exists(b"/closing").error == NO_NODE
+
+
 def test_a_silent_session_ends_and_cannot_be_resumed(door: tuple[raftmeta.Node, int]) -> None:
     """Its connection is closed, its ephemerals go, and who comes back is told session 0."""
     with RawClient(door[1]) as other, RawClient(door[1], timeout_ms=1) as silent:
@@ -308,6 +317,16 @@ def test_sequential_nodes_are_numbered_by_their_parent(door: tuple[raftmeta.Node
         for _ in range(50):
             client.ask(CREATE, text(b"/q/n-") + text(b"") + OPEN_ACL + struct.pack(">i", SEQUENTIAL))
         assert [client.reply().body[4:] for _ in range(50)] == [b"/q/n-%010d" % number for number in range(50)]
+
+
+def test_a_number_is_never_given_twice(door: tuple[raftmeta.Node, int]) -> None:
+    """Also if the node that had it is gone."""
+    with RawClient(door[1]) as client:
+        client.create(b"/r")
+        for number in range(3):
+            reply = client.create(b"/r/n-", b"", SEQUENTIAL)
+            assert reply.body[4:] == b"/r/n-%010d" % number
+            assert client.call(DELETE, reply.body + struct.pack(">i", -1)).error == 0
 
 
 HOSTILE = {

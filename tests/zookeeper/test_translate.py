@@ -61,16 +61,25 @@ def stored(acl: list[Acl]) -> bytes:
 # --- writes -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("flags", "kind", "is_sequential"),
-    [(0, PERSISTENT, False), (1, EPHEMERAL, False), (2, PERSISTENT, True), (3, EPHEMERAL, True), (4, CONTAINER, False)],
+    [
+        (0, PERSISTENT, False),
+        (1, EPHEMERAL, False),
+        (2, PERSISTENT, True),
+        (3, EPHEMERAL, True),
+        (4, PERSISTENT, False),
+    ],
 )
 @pytest.mark.parametrize("opcode", [1, 15, 19])
 def test_a_create_becomes_one_operation(opcode: int, flags: int, kind: int, is_sequential: bool) -> None:
-    """Its mode is a kind of node and a width of ten digits; the list that allows everything takes no byte."""
+    """Its mode is a kind of node and a width of ten digits; the list that allows everything takes no byte.
+
+    createContainer makes a container, whatever its mode, and no other request makes one.
+    """
     is_multi, identities, operations = made(Request(opcode, path=b"/a", data=b"d", acl=OPEN, flags=flags))
     assert not is_multi and identities == [[b"ip", b"127.0.0.1"]]
     [[code, path, data, acl, *rest]] = operations
     assert (code, path, data) == (CREATE, b"/a", b"d") and not acl
-    assert rest == [kind, is_sequential, 10 if is_sequential else 0, 0]
+    assert rest == [CONTAINER if opcode == 19 else kind, is_sequential, 10 if is_sequential else 0, 0]
 
 
 def test_null_and_empty_data_are_two_things() -> None:
@@ -151,11 +160,12 @@ def test_a_list_of_rights_that_no_provider_takes_is_refused(acl: list[Acl]) -> N
 
 
 def test_auth_stands_for_all_whom_the_speaker_proved_to_be() -> None:
-    """But for the address; what stands twice is kept once."""
+    """But for the address. What a request says twice is kept once, as 3.9.5 does: before `auth` is expanded."""
     who = speaker(b"ann:1", b"bob:2")
     ann, bob = digest_of(b"ann:1"), digest_of(b"bob:2")
     acl: list[Acl] = [(31, b"auth", b""), (31, b"auth", b"ignored"), (1, b"world", b"anyone"), (1, b"world", b"anyone")]
-    expected: list[Acl] = [(31, b"digest", ann), (31, b"digest", bob), (1, b"world", b"anyone")]
+    everybody: list[Acl] = [(31, b"digest", ann), (31, b"digest", bob)]
+    expected: list[Acl] = [*everybody, *everybody, (1, b"world", b"anyone")]
     assert made(Request(1, path=b"/a", acl=acl), who)[2][0][3] == stored(expected)
     assert made(Request(1, path=b"/a", acl=OPEN), who)[1] == [[b"ip", b"127.0.0.1"], [b"digest", ann], [b"digest", bob]]
 
@@ -170,9 +180,28 @@ def test_an_operation_of_a_multi_that_is_wrong_is_named_by_its_position() -> Non
     assert reply_refused(jute.request(one), 9, error, position) == jute.reply(7, 9, 0, tail)
 
 
-def test_reconfig_is_disabled_and_long_paths_are_refused() -> None:
-    """-123 as of a server without reconfigEnabled; a key has at most 480 bytes."""
-    assert command_make(jute.request(Request(16)), speaker())[0] == RECONFIG_DISABLED
+@pytest.mark.parametrize(
+    "text", [b"some thing", b"server.=a:1:2", b"server.1", b"server.1=a:1", b"server.1=a:1:2,x", b"9"]
+)
+def test_a_reconfig_that_cannot_be_read_is_told_so(text: bytes) -> None:
+    """Servers that join, numbers of those that leave, all servers: each may be wrong by itself."""
+    leaving = b"server.1=a:1:2" if text == b"9" else text
+    for servers in ((text, None, None), (None, leaving, None), (None, None, text)):
+        assert command_make(jute.request(Request(16, servers=servers)), speaker())[0] == BAD_ARGUMENTS
+
+
+def test_no_client_of_zookeeper_changes_the_members() -> None:
+    """-102 to one without the right to /zookeeper/config, and -123 to the super user."""
+    chief = Speaker(super_digest=digest_of(b"super:admin"))
+    assert chief.auth(b"digest", b"super:admin") == 0
+    for servers in ((b"server.7=a:1:2:observer;0.0.0.0:3", None, None), (None, b"7,8", None), (None, None, None)):
+        reconfig = jute.request(Request(16, servers=servers))
+        assert command_make(reconfig, speaker())[0] == NO_AUTH
+        assert command_make(reconfig, chief)[0] == RECONFIG_DISABLED
+
+
+def test_long_paths_are_refused() -> None:
+    """A key has at most 480 bytes."""
     assert command_make(jute.request(Request(2, path=b"/" + b"a" * 480)), speaker())[0] == BAD_ARGUMENTS
 
 
@@ -280,15 +309,15 @@ def test_reads_show_what_the_node_has() -> None:
 
 
 def test_a_node_is_read_by_those_whom_its_list_names() -> None:
-    """exists asks nobody; getACL needs READ or ADMIN, and hides digests from those without ADMIN."""
+    """As 3.9.5: exists needs READ; getACL needs READ or ADMIN, and hides digests from those without ADMIN."""
     ann, bob = digest_of(b"ann:1"), digest_of(b"bob:2")
     acl: list[Acl] = [(16 | 1, b"digest", ann), (1, b"digest", bob), (2, b"world", b"anyone")]
     node = (b"data", stored(acl), STAT)
     hidden: list[Acl] = [(17, b"digest", b"ann:x"), (1, b"digest", b"bob:x"), (2, b"world", b"anyone")]
     stranger, reader, admin = speaker(), speaker(b"bob:2"), speaker(b"ann:1")
-    for opcode in (4, 6):
+    for opcode in (3, 4, 6):
         assert read_body(jute.request(Request(opcode, path=b"/a")), stranger, node) == (NO_AUTH, b"")
-    assert read_body(jute.request(Request(3, path=b"/a")), stranger, node) == (0, JUTE_STAT)
+    assert read_body(jute.request(Request(3, path=b"/a")), reader, node) == (0, JUTE_STAT)
     assert read_body(jute.request(Request(4, path=b"/a")), reader, node)[0] == 0
     assert read_body(jute.request(Request(6, path=b"/a")), reader, node) == (0, jute.acl_vector(hidden) + JUTE_STAT)
     assert read_body(jute.request(Request(6, path=b"/a")), admin, node) == (0, jute.acl_vector(acl) + JUTE_STAT)

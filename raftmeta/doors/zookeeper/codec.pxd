@@ -56,6 +56,8 @@ cdef struct ZkRequest:
     uint64_t zxid                       # of SET_WATCHES
     ZkStrings[5] watches                # data, exist, child, persistent, persistent recursive
     Bytes scheme
+    Bytes[3] texts                      # of RECONFIG: servers that join, that leave, or all of them
+    uint32_t text_count
     ZkStrings operations                # of MULTI and MULTI_READ, walked by zk_operation_next
 
 cdef struct ZkAcl:
@@ -89,6 +91,8 @@ cdef status_t zk_connected_encode(const ZkConnect* connect, int32_t timeout_ms, 
 cdef status_t zk_reply_begin(Vec[uint8_t]* out, size_t* start) noexcept nogil
 # error not 0: the body is taken away.
 cdef void zk_reply_end(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil
+# As zk_reply_end, and the body stays: what failed has one, too.
+cdef void zk_reply_end_whole(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil
 cdef void zk_reply_drop(Vec[uint8_t]* out, size_t start) noexcept nogil
 # A whole reply without a body.
 cdef status_t zk_reply(Vec[uint8_t]* out, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil

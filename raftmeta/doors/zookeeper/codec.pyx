@@ -146,7 +146,8 @@ cdef void _read_field(Jute* jute, uint8_t field, ZkRequest* into) noexcept nogil
     elif field == ZK_FIELD_SCHEME:
         into.scheme = _read_string(jute)
     elif field == ZK_FIELD_TEXT:
-        _read_string(jute)
+        into.texts[into.text_count] = _read_string(jute)
+        into.text_count += 1
     elif field >= ZK_FIELD_DATA_WATCHES and field <= ZK_FIELD_RECURSIVE_WATCHES:
         _read_strings(jute, &into.watches[field - ZK_FIELD_DATA_WATCHES])
 
@@ -377,9 +378,13 @@ cdef status_t zk_reply_begin(Vec[uint8_t]* out, size_t* start) noexcept nogil:
 
 
 cdef void zk_reply_end(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil:
-    cdef uint8_t* at
     if error:
         out.size = start + REPLY_BYTES
+    zk_reply_end_whole(out, start, xid, zxid, error)
+
+
+cdef void zk_reply_end_whole(Vec[uint8_t]* out, size_t start, int32_t xid, uint64_t zxid, int32_t error) noexcept nogil:
+    cdef uint8_t* at
     at = _put_big(out.data + start, out.size - start - ZK_LENGTH_BYTES, 4)
     at = _put_big(at, <uint32_t>xid, 4)
     at = _put_big(at, zxid, 8)

@@ -27,7 +27,7 @@ enum ZkField : uint8_t {
     ZK_FIELD_PERSISTENT_WATCHES,
     ZK_FIELD_RECURSIVE_WATCHES,
     ZK_FIELD_SCHEME,                // ustring
-    ZK_FIELD_TEXT,                  // ustring that nobody looks at
+    ZK_FIELD_TEXT,                  // ustring: servers, of reconfig
     ZK_FIELD_OPERATIONS,            // MultiHeader and request, again and again
 };
 
@@ -91,7 +91,7 @@ static const ZkRow ROWS[] = {
     {  9, "sync", {PATH}, ZK_ANSWER_PATH, ZK_IS_SESSION, "3.0"},
     { 11, "ping", {}, ZK_ANSWER_NOTHING, ZK_IS_SESSION, "3.0"},
     { 12, "getChildren2", {PATH, WATCH}, ZK_ANSWER_CHILDREN_STAT, ZK_IS_READ, "3.3"},
-    { 13, "check", {PATH, VERSION}, ZK_ANSWER_NOTHING, OPERATION, "3.4"},
+    { 13, "check", {PATH, VERSION}, ZK_ANSWER_NOTHING, ZK_IN_MULTI, "3.4"},
     { 14, "multi", {OPERATIONS}, ZK_ANSWER_RESULTS, ZK_IS_WRITE, "3.4"},
     { 15, "create2", {PATH, DATA, ACL, FLAGS}, ZK_ANSWER_PATH_STAT, OPERATION, "3.5"},
     { 16, "reconfig", {TEXT, TEXT, TEXT, ZXID}, ZK_ANSWER_DATA_STAT, ZK_IS_WRITE, "3.5"},

@@ -5,13 +5,13 @@ leads to the next. Source of checks and of watches that reads set: ZooKeeper 3.9
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, strlen
+from libc.string cimport memchr, memcmp, memcpy, strlen
 
 from raftmeta.doors.zookeeper.codec cimport (ZkStrings, zk_event, zk_operation_next, zk_result_error, zk_result_head,
                                              zk_results_end, zk_string_next, zk_vector_begin, zk_vector_end,
                                              zk_write_bytes, zk_write_int, zk_write_stat)
 from raftmeta.doors.zookeeper.config cimport config_text
-from raftmeta.doors.zookeeper.protocol cimport (ZK_EVENT_CHILDREN_CHANGED, ZK_EVENT_CREATED,
+from raftmeta.doors.zookeeper.protocol cimport (ZK_BAD_ARGUMENTS, ZK_EVENT_CHILDREN_CHANGED, ZK_EVENT_CREATED,
                                                 ZK_EVENT_DATA_CHANGED, ZK_EVENT_DELETED, ZK_EXISTS, ZK_GET_ACL,
                                                 ZK_GET_ALL_CHILDREN_NUMBER, ZK_GET_CHILDREN, ZK_GET_CHILDREN2,
                                                 ZK_GET_DATA, ZK_GET_EPHEMERALS, ZK_MULTI_READ, ZK_NO_NODE, ZK_OK,
@@ -77,7 +77,17 @@ cdef const Entry* _entry_of(ZkDoor* door, const Bytes* path) noexcept nogil:
     return reads_entry(door, &key, door.position)
 
 
-cdef bint _find(ZkDoor* door, const Bytes* path, ZkNode* into) noexcept nogil:
+# The top has a second name, which is empty (DataTree.java).
+cdef inline Bytes _named(const Bytes* path) noexcept nogil:
+    cdef Bytes top
+    top.data = <const uint8_t*><const char*>b"/"
+    top.length = 1
+    return path[0] if path.length else top
+
+
+cdef bint _find(ZkDoor* door, const Bytes* asked, ZkNode* into) noexcept nogil:
+    cdef Bytes named = _named(asked)
+    cdef const Bytes* path = &named
     cdef Bytes counted
     if not zk_node_find(_entry_of(door, path), path, into):
         return False
@@ -183,14 +193,15 @@ cdef bint _write_children(ZkDoor* door, const Bytes* path, Vec[uint8_t]* out) no
 
 cdef int32_t _children(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
                        Vec[uint8_t]* out) noexcept nogil:
+    cdef Bytes named = _named(&request.path)
     cdef ZkNode node
     cdef int32_t error
-    if not _find(door, &request.path, &node):
+    if not _find(door, &named, &node):
         return ZK_NO_NODE
     error = zk_may_read(request, &node, &connection.speaker, &door.arena)
     if error != ZK_OK:
         return error
-    if not _write_children(door, &request.path, out):
+    if not _write_children(door, &named, out):
         return ZK_SYSTEM_ERROR
     if request.opcode == ZK_GET_CHILDREN2 and zk_write_stat(out, &node.stat) != OK:
         return ZK_SYSTEM_ERROR
@@ -277,8 +288,13 @@ cdef int32_t _watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
 cdef int32_t _one(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
                   Vec[uint8_t]* out) noexcept nogil:
     cdef ZkNode node
-    cdef bint is_there = _find(door, &request.path, &node)
-    cdef int32_t error = zk_read_body(request, &node if is_there else NULL, &connection.speaker, &door.arena, out)
+    cdef bint is_there
+    cdef int32_t error
+    if (request.opcode == ZK_EXISTS and request.path.length
+            and memchr(request.path.data, 0, request.path.length) != NULL):
+        return ZK_BAD_ARGUMENTS
+    is_there = _find(door, &request.path, &node)
+    error = zk_read_body(request, &node if is_there else NULL, &connection.speaker, &door.arena, out)
     # As in ZooKeeper, who asks whether a node exists hears of it also if it does not.
     if error == ZK_OK and request.opcode != ZK_GET_ACL or error == ZK_NO_NODE and request.opcode == ZK_EXISTS:
         if _watch(door, connection, request, HEARS_DATA) != ZK_OK:

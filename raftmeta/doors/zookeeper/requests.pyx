@@ -11,19 +11,19 @@ connection, and their session lives on.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.zookeeper.auth cimport SASL_NONCE_BYTES, sasl_step, speaker_auth
-from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end, zk_request_decode,
-                                             zk_write_bytes, zk_write_int)
+from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end,
+                                             zk_reply_end_whole, zk_request_decode, zk_write_bytes,
+                                             zk_write_int, zk_write_null)
 from raftmeta.doors.zookeeper.output cimport (connection_end, connection_fail, connection_may_answer,
                                               connection_next_turn, connection_touch)
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_ANSWER_ERROR, ZK_AUTH, ZK_BAD_ARGUMENTS,
-                                                ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE, ZK_IS_READ,
-                                                ZK_IS_WRITE, ZK_NO_WATCHER, ZK_NOT_READ_ONLY, ZK_OK, ZK_PING,
+                                                ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE, ZK_IS_READ, ZK_IS_WRITE,
+                                                ZK_MARSHALLING_ERROR, ZK_NO_WATCHER, ZK_NOT_READ_ONLY, ZK_OK, ZK_PING,
                                                 ZK_REMOVE_WATCHES, ZK_SASL, ZK_SESSION_MOVED, ZK_SET_WATCHES,
                                                 ZK_SET_WATCHES2, ZK_SYNC, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED,
-                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE,
-                                                ZK_WATCHER_ANY, ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA,
-                                                ZK_WATCHER_PERSISTENT, ZK_WATCHER_PERSISTENT_RECURSIVE, ZK_WHO_AM_I,
-                                                ZK_XID_AUTH)
+                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WATCHER_ANY,
+                                                ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA, ZK_WATCHER_PERSISTENT,
+                                                ZK_WATCHER_PERSISTENT_RECURSIVE, ZK_WHO_AM_I, ZK_XID_AUTH)
 from raftmeta.doors.zookeeper.reads cimport reads_pin, reads_serve, reads_set_watches
 from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
 from raftmeta.doors.zookeeper.session_keys cimport session_key
@@ -37,8 +37,8 @@ from raftmeta.doors.zookeeper.translate cimport (zk_command_make, zk_reply_refus
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_add, watch_table_modes, watch_table_remove)
 from raftmeta.native.threads cimport wall_now_ms
-from raftmeta.status cimport (FENCED, KEY_INVALID, LEASE_EXPIRED, OK, OUT_OF_ORDER, OVERLOADED, SESSION_UNKNOWN,
-                              VALUE_TOO_LARGE)
+from raftmeta.status cimport (BAD_LENGTH, FENCED, KEY_INVALID, LEASE_EXPIRED, OK, OUT_OF_ORDER, OVERLOADED,
+                              SESSION_UNKNOWN, VALUE_TOO_LARGE)
 from raftmeta.wire.commands cimport COMMAND_LEASE_REVOKE, KEY_BYTES_MAX, Bytes, command_clear
 
 cdef enum:
@@ -83,7 +83,7 @@ cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* reque
 # Answered at once, in front of what waits, as ZooKeeper does: the next request speaks with the new name.
 cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef int32_t error = speaker_auth(&connection.speaker, &door.auth, &request.scheme, &request.data)
-    if zk_reply(&connection.out, ZK_XID_AUTH, door.position, error) != OK:
+    if zk_reply(&connection.out, ZK_XID_AUTH, 0, error) != OK:
         connection_fail(door, connection)
         return
     connection_touch(door, connection)
@@ -95,16 +95,19 @@ cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
 cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t[SASL_NONCE_BYTES] random
     cdef size_t start
-    cdef int32_t error = ZK_SYSTEM_ERROR
+    cdef int32_t error = ZK_OK
+    cdef bint has_users = door.auth.user_count != 0     # without any, ZooKeeper says nothing, and proves nobody
     door.body.clear()
-    if random_bytes(random, SASL_NONCE_BYTES):
-        error = sasl_step(&connection.sasl, &connection.speaker, &door.auth, &request.data, random, &door.body)
-    if zk_reply_begin(&connection.out, &start) != OK:
+    if has_users:
+        error = ZK_SYSTEM_ERROR
+        if random_bytes(random, SASL_NONCE_BYTES):
+            error = sasl_step(&connection.sasl, &connection.speaker, &door.auth, &request.data, random, &door.body)
+    if zk_reply_begin(&connection.out, &start) != OK or (
+            zk_write_bytes(&connection.out, door.body.data, <uint32_t>door.body.size)
+            if has_users and error == ZK_OK else zk_write_null(&connection.out)) != OK:
         connection_fail(door, connection)
         return
-    if error == ZK_OK and zk_write_bytes(&connection.out, door.body.data, <uint32_t>door.body.size) != OK:
-        error = ZK_SYSTEM_ERROR
-    zk_reply_end(&connection.out, start, request.xid, door.position, error)
+    zk_reply_end_whole(&connection.out, start, request.xid, 0, error)
     connection_touch(door, connection)
     if error != ZK_OK:
         connection.has_ended = True
@@ -115,7 +118,7 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
 cdef int32_t _add_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t mode = HEARS_ALWAYS if request.mode == ZK_WATCH_PERSISTENT else HEARS_BELOW
     if request.mode != ZK_WATCH_PERSISTENT and request.mode != ZK_WATCH_PERSISTENT_RECURSIVE:
-        return ZK_BAD_ARGUMENTS
+        return ZK_MARSHALLING_ERROR
     if watch_table_add(&door.table, &connection.watches, place_of(door, connection), &request.path, mode) != OK:
         return ZK_SYSTEM_ERROR
     return ZK_OK
@@ -136,7 +139,7 @@ cdef inline uint8_t _modes_of(int32_t type) noexcept nogil:
 cdef int32_t _look_for_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t modes = _modes_of(request.mode)
     if modes == 0:
-        return ZK_BAD_ARGUMENTS
+        return ZK_MARSHALLING_ERROR
     if not watch_table_modes(&door.table, place_of(door, connection), &request.path) & modes:
         return ZK_NO_WATCHER
     if request.opcode == ZK_REMOVE_WATCHES:
@@ -171,6 +174,7 @@ cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
     cdef size_t before = connection.out.size
     cdef size_t start
     cdef int32_t error = request.error
+    cdef bint is_unknown
     if not reads_pin(door, door.position):
         return False
     if error == ZK_OK and request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
@@ -180,10 +184,11 @@ cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
         return True
     if error == ZK_OK and request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = _body(door, connection, request)
-    zk_reply_end(&connection.out, start, request.xid, door.position, error)
+    is_unknown = error == ZK_UNIMPLEMENTED      # such a one never came to the tree, and ends the connection
+    zk_reply_end(&connection.out, start, request.xid, ~<uint64_t>0 if is_unknown else door.position, error)
     door.counters.reads += 1
     _answered(door, connection, request, begun_ns, before)
-    if error == ZK_UNIMPLEMENTED and request.row == NULL:
+    if is_unknown:
         connection.has_ended = True
         connection_end(door, connection)
     return True
@@ -487,6 +492,8 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
     connection.traffic.received += 1
     door.traffic.received += 1
     door.counters.requests += 1
+    if request.error != ZK_OK and request.opcode in (ZK_AUTH, ZK_SASL):
+        return BAD_LENGTH
     if request.error == ZK_OK and request.opcode == ZK_AUTH:
         _auth(door, connection, &request)
         return OK

@@ -13,9 +13,9 @@ from raftmeta.doors.zookeeper.codec cimport (ZkAcl, ZkRequest, ZkStrings, zk_acl
                                              zk_result_head, zk_results_end, zk_vector_begin, zk_vector_end,
                                              zk_write_bytes, zk_write_int, zk_write_null, zk_write_stat)
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADMIN, ZK_ALL, ZK_ANSWER_NOTHING, ZK_ANSWER_PATH,
-                                                ZK_ANSWER_PATH_STAT, ZK_BAD_ARGUMENTS, ZK_CHECK, ZK_CONTAINER,
+                                                ZK_ANSWER_PATH_STAT, ZK_BAD_ARGUMENTS, ZK_CHECK,
                                                 ZK_CREATE2, ZK_CREATE_CONTAINER, ZK_CREATE_TTL, ZK_DELETE, ZK_EPHEMERAL,
-                                                ZK_EPHEMERAL_SEQUENTIAL, ZK_EXISTS, ZK_GET_ACL, ZK_GET_DATA,
+                                                ZK_EPHEMERAL_SEQUENTIAL, ZK_GET_ACL, ZK_GET_DATA,
                                                 ZK_INVALID_ACL, ZK_MULTI, ZK_NO_AUTH, ZK_NO_NODE, ZK_OK, ZK_PERSISTENT,
                                                 ZK_PERSISTENT_SEQUENTIAL, ZK_PERSISTENT_SEQUENTIAL_TTL,
                                                 ZK_PERSISTENT_TTL, ZK_READ, ZK_RECONFIG, ZK_RECONFIG_DISABLED,
@@ -58,13 +58,15 @@ cdef void zk_arena_release(ZkArena* arena) noexcept nogil:
 
 
 # --- lists of rights --------------------------------------------------------------------------------------------------
-cdef bint _has_entry(const Vec[AclEntry]* entries, const AclEntry* entry) noexcept nogil:
-    cdef const AclEntry* other
-    cdef size_t i
-    for i in range(entries.size):
-        other = entries.data + i
-        if (other.perms == entry.perms and text_equals(&other.who.scheme, &entry.who.scheme)
-                and text_equals(&other.who.id, &entry.who.id)):
+# Whether one of the first `count` entries of a request is this one (PrepRequestProcessor.removeDuplicates).
+cdef bint _was_given(ZkStrings entries, uint32_t count, const ZkAcl* given) noexcept nogil:
+    cdef ZkAcl other
+    cdef uint32_t _place
+    for _place in range(count):
+        if not zk_acl_next(&entries, &other):
+            return False
+        if (other.perms == given.perms and text_equals(&other.scheme, &given.scheme)
+                and text_equals(&other.id, &given.id)):
             return True
     return False
 
@@ -82,7 +84,7 @@ cdef int32_t _expand_auth(uint32_t perms, ZkArena* arena) noexcept nogil:
         is_anybody = True
         if arena.entries.size > ACL_ENTRIES_MAX:
             return ZK_INVALID_ACL
-        if not _has_entry(&arena.entries, &entry) and not arena.entries.push(entry):
+        if not arena.entries.push(entry):
             return ZK_SYSTEM_ERROR
     return ZK_OK if is_anybody else ZK_INVALID_ACL
 
@@ -97,8 +99,6 @@ cdef int32_t _take_entry(const ZkAcl* given, ZkArena* arena) noexcept nogil:
     if not (text_is(&given.scheme, b"world") and text_is(&given.id, b"anyone")):
         if not auth_id_is_valid(&given.scheme, &given.id):
             return ZK_INVALID_ACL
-    if _has_entry(&arena.entries, &entry):
-        return ZK_OK
     return ZK_OK if arena.entries.push(entry) else ZK_SYSTEM_ERROR
 
 
@@ -111,11 +111,15 @@ cdef int32_t _take_acl(const ZkRequest* request, ZkArena* arena, ZnodeOp* op) no
     cdef ZkStrings left = request.acl
     cdef ZkAcl given
     cdef int32_t error
+    cdef uint32_t count = 0
     cdef size_t start = arena.acls.size
     arena.entries.clear()
     if left.count == 0 or left.count > ACL_ENTRIES_MAX:
         return ZK_INVALID_ACL
     while zk_acl_next(&left, &given):
+        count += 1
+        if _was_given(request.acl, count - 1, &given):
+            continue
         error = _take_entry(&given, arena)
         if error != ZK_OK:
             return error
@@ -150,8 +154,6 @@ cdef int32_t _take_mode(const ZkRequest* request, bint has_ttl, ZnodeOp* op) noe
     op.node_kind = ZNODE_PERSISTENT
     if mode == ZK_EPHEMERAL or mode == ZK_EPHEMERAL_SEQUENTIAL:
         op.node_kind = ZNODE_EPHEMERAL
-    elif mode == ZK_CONTAINER:
-        op.node_kind = ZNODE_CONTAINER
     elif mode == ZK_PERSISTENT_TTL or mode == ZK_PERSISTENT_SEQUENTIAL_TTL:
         if not has_ttl:
             return ZK_UNIMPLEMENTED
@@ -161,6 +163,9 @@ cdef int32_t _take_mode(const ZkRequest* request, bint has_ttl, ZnodeOp* op) noe
         op.ttl_ms = <uint64_t>request.ttl_ms
     if request.opcode == ZK_CREATE_TTL and op.node_kind != ZNODE_TTL and request.ttl_ms >= 0:
         return ZK_BAD_ARGUMENTS
+    # The request makes a container, whatever its mode; another request with that mode makes a plain node.
+    if request.opcode == ZK_CREATE_CONTAINER and op.node_kind != ZNODE_TTL:
+        op.node_kind = ZNODE_CONTAINER
     return ZK_OK
 
 
@@ -213,13 +218,70 @@ cdef int32_t _take_all(const ZkRequest* request, bint has_ttl, ZkArena* arena, C
     return ZK_OK
 
 
+# Servers as QuorumPeer.QuorumServer reads them: server.N=host:port:port, and more behind.
+cdef bint _is_server(const uint8_t* text, uint32_t length) noexcept nogil:
+    cdef uint32_t at = 7
+    cdef uint32_t colons = 0
+    if length < at or memcmp(text, b"server.", at) != 0:
+        return False
+    while at < length and c"0" <= text[at] <= c"9":
+        at += 1
+    if at == 7 or at == length or text[at] != c"=":
+        return False
+    while at < length and text[at] != c";":
+        colons += text[at] == c":"
+        at += 1
+    return colons >= 2
+
+
+cdef bint _is_number(const uint8_t* text, uint32_t length) noexcept nogil:
+    cdef uint32_t at
+    for at in range(length):
+        if not c"0" <= text[at] <= c"9":
+            return False
+    return length != 0
+
+
+# Servers, or their numbers, with commas or ends of lines between.
+cdef bint _are_servers(const Bytes* text, bint are_numbers) noexcept nogil:
+    cdef uint32_t start = 0
+    cdef uint32_t at
+    for at in range(text.length + 1):
+        if at < text.length and text.data[at] != c"," and text.data[at] != c"\n":
+            continue
+        if at != start and not (_is_number(text.data + start, at - start) if are_numbers
+                                else _is_server(text.data + start, at - start)):
+            return False
+        start = at + 1
+    return True
+
+
+cdef bint _is_super(const ZkSpeaker* speaker, ZkArena* arena) noexcept nogil:
+    cdef size_t i
+    if speaker_identities(speaker, &arena.identities) != OK:
+        return False
+    for i in range(arena.identities.size):
+        if text_is(&arena.identities.data[i].scheme, b"super"):
+            return True
+    return False
+
+
+# The members change by this project's own verbs only. ZooKeeper, too, refuses a request that cannot be read, and then
+# one of somebody who may not write /zookeeper/config.
+cdef int32_t _refuse_reconfig(const ZkRequest* request, const ZkSpeaker* speaker, ZkArena* arena) noexcept nogil:
+    if not (_are_servers(&request.texts[0], False) and _are_servers(&request.texts[1], True)
+            and _are_servers(&request.texts[2], False)):
+        return ZK_BAD_ARGUMENTS
+    return <int32_t>ZK_RECONFIG_DISABLED if _is_super(speaker, arena) else <int32_t>ZK_NO_AUTH
+
+
 cdef int32_t zk_command_make(const ZkRequest* request, const ZkSpeaker* speaker, uint64_t owner, const Bytes* root,
                              bint has_ttl, ZkArena* arena, Command* into, uint32_t* position) noexcept nogil:
     cdef int32_t error
     cdef size_t i
     position[0] = 0
     if request.opcode == ZK_RECONFIG:
-        return ZK_RECONFIG_DISABLED
+        return _refuse_reconfig(request, speaker, arena)
     command_clear(into)
     arena.acls.clear()
     into.kind = COMMAND_ZNODES
@@ -416,8 +478,6 @@ cdef int32_t _allows(const ZkNode* node, uint8_t perms, const ZkSpeaker* speaker
 
 cdef int32_t zk_may_read(const ZkRequest* request, const ZkNode* node, const ZkSpeaker* speaker,
                          ZkArena* arena) noexcept nogil:
-    if request.opcode == ZK_EXISTS:
-        return ZK_OK
     return _allows(node, ZK_READ | ZK_ADMIN if request.opcode == ZK_GET_ACL else ZK_READ, speaker, arena)
 
 
