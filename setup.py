@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -79,6 +80,17 @@ def compiled_modules() -> list[Extension]:
     ]
 
 
+def with_modules_by_name(source: str, cimports: list[str], *others: Any) -> tuple[Any, ...]:
+    """What Cython found in a file, with the modules that it takes from a package by name.
+
+    Cython 3.2 overlooks `from package cimport module`, so a change of that module would leave the file as it was, and
+    the file would go on with structs of another size.
+    """
+    lines = re.findall(r"^from ([\w.]+) cimport ([\w, ]+)$", Path(source).read_text(), flags=re.MULTILINE)
+    by_name = [f"{package}.{name.split()[0]}" for package, names in lines for name in names.split(",")]
+    return [*cimports, *by_name], *others
+
+
 class BuildNative(build_ext):
     """build_ext that translates with Cython first (metadata and sdist need no C++), uses all cores, strips a wheel."""
 
@@ -110,8 +122,10 @@ class BuildNative(build_ext):
             self.extensions = [extension for extension in self.extensions if not extension.name.startswith("tests.")]
 
     def build_extensions(self) -> None:
-        from Cython.Build import cythonize
+        from Cython.Build import Dependencies, cythonize
 
+        parse = Dependencies.parse_dependencies
+        Dependencies.parse_dependencies = lambda source: with_modules_by_name(source, *parse(source))
         cythonize(
             self.extensions,
             compiler_directives=COMPILER_DIRECTIVES,
