@@ -5,6 +5,7 @@ python -m tests.doors kazoo kafka           only these
 python -m tests.doors --on zookeeper        on a real ZooKeeper 3.9
 python -m tests.doors kafka_kills --minutes 10
 python -m tests.doors kazoo --kill-every 5  each server in turn is killed while no client is connected to it
+python -m tests.doors kafka --result kafka.json   keep the checks and their times
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
@@ -16,7 +17,6 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -45,8 +45,8 @@ def arguments() -> argparse.Namespace:
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
     )
     parser.add_argument("--write", action="store_true", help="zkcli and traces: write what is expected")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write checks, times, commit and date as JSON")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
+    parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
     if unknown := set(options.names) - {*NAMES, *LONG}:
         parser.error(f"no such acceptance: {', '.join(sorted(unknown))}")
@@ -70,18 +70,16 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
             traceback.print_exc()
 
 
-def report(kind: str, trials: list[Trial]) -> dict[str, Any]:
-    """What was seen, of which commit, when and where; seconds of each check, or its failure."""
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
+def whole_result(trials: list[Trial], options: argparse.Namespace) -> dict[str, Any]:
+    """The trials, and what they were run with."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    words = [*options.names, "--on", options.on, "--minutes", f"{options.minutes:g}"]
     return {
-        "command": f"./build.sh doors {' '.join(trial.name for trial in trials)} --on {kind}",
+        "command": " ".join(["./build.sh doors", *words]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.platform()}",
-        "checks": {
-            trial.name: {check.name: check.failure or round(check.seconds, 1) for check in trial.checks}
-            for trial in trials
-        },
+        "processors": os.cpu_count(),
+        "trials": [trial.result() for trial in trials],
     }
 
 
@@ -89,19 +87,18 @@ def main() -> int:
     options = arguments()
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
-    verdicts, trials, is_good = [], [], True
+    trials = []
     for name in options.names or NAMES:
         place = folder / name
         place.mkdir()
         trial = Trial(name, options.on, place, minutes=options.minutes)
         attempt(trial, options)
-        is_good &= trial.holds
-        verdicts.append(f"{name}: {trial.verdict()}")
         trials.append(trial)
-    print("\n".join(verdicts))
+        if options.result is not None:
+            options.result.write_text(json.dumps(whole_result(trials, options), indent=2) + "\n")
+    is_good = all(trial.holds for trial in trials)
+    print("\n".join(f"{trial.name}: {trial.verdict()}" for trial in trials))
     print(f"{time.monotonic() - began_s:.0f} s on {options.on}")
-    if options.report:
-        options.report.write_text(json.dumps(report(options.on, trials), indent=1) + "\n")
     if is_good and not options.keep:
         shutil.rmtree(folder)
     else:

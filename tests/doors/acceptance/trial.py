@@ -24,13 +24,14 @@ class Check:
 
 @dataclass(slots=True)
 class Trial:
-    """One acceptance on servers of one kind. minutes: how long those with faults last."""
+    """One acceptance on servers of one kind. minutes: how long those with faults last. notes: what it told beside."""
 
     name: str
     kind: str
     folder: Path
     minutes: float = 10.0
     checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def servers(self, **options: Any) -> Servers:
         """A context of three servers."""
@@ -53,7 +54,18 @@ class Trial:
         print(f"{self.kind:9} {self.name:12} {name:32} {seconds:7.1f} s  {verdict}", flush=True)
 
     def tell(self, text: str) -> None:
+        self.notes.append(text)
         print(text, file=sys.stderr, flush=True)
+
+    def result(self) -> dict[str, Any]:
+        """All that is worth keeping, for JSON."""
+        return {
+            "name": self.name,
+            "on": self.kind,
+            "verdict": self.verdict(),
+            "checks": [[check.name, round(check.seconds, 1), check.failure or "ok"] for check in self.checks],
+            "notes": self.notes,
+        }
 
     def verdict(self) -> str:
         failed = [check.name for check in self.checks if check.failure]
