@@ -31,7 +31,7 @@ from tests.doors.acceptance.trial import Trial
 from tests.doors.servers import KINDS
 from tests.doors.software import Missing
 
-NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "kafka", "kafka_sasl", "kazoo")
+NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "read_only", "kafka", "kafka_sasl", "kazoo")
 LONG = ("kafka_kills",)
 
 

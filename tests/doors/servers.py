@@ -22,6 +22,7 @@ from tests.processes.waiting import free_ports, wait_until
 MEMBERS = 3
 START_S = 90.0
 ASK_S = 2.0
+READ_ONLY = "read-only"
 TICK_MS = 1000  # granted time-outs are 2 to 20 s
 JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
 
@@ -38,7 +39,7 @@ def four_letter(address: str, word: str) -> str:
 
 
 def mode_of(address: str) -> str:
-    """leader, follower, observer, standalone; empty while the server does not serve."""
+    """leader, follower, observer, standalone, read-only (of a minority); empty while the server does not serve."""
     lines = four_letter(address, "srvr").splitlines()
     return next((line.split()[1] for line in lines if line.startswith("Mode:")), "")
 
@@ -111,9 +112,9 @@ class Servers(ABC):
         return wait_until(leading, timeout_s=START_S, what="a leader", pause_s=0.1)[0]
 
     def wait_serving(self, numbers: Sequence[int]) -> None:
-        """An open port is not enough: each of them says which mode it has."""
+        """An open port is not enough: each of them says that it leads or follows."""
         wait_until(
-            lambda: all(mode_of(self.addresses[number]) for number in numbers),
+            lambda: not {mode_of(self.addresses[number]) for number in numbers} & {"", READ_ONLY},
             timeout_s=START_S,
             what=lambda: f"servers {numbers} of {self.addresses} to serve\n{self.logs()}",
             pause_s=0.1,

@@ -162,6 +162,31 @@ def test_a_minority_serves_readers_that_are_content_with_it(tmp_path: Path) -> N
             RawClient(at["a"])
 
 
+def test_a_minority_knows_whose_a_session_is_and_shows_nothing_older(tmp_path: Path) -> None:
+    """A read-only client keeps its session, here by its password; one that has seen more than this node goes elsewhere.
+
+    Sessions that a minority made up go on there, too."""
+    with doors(tmp_path, names="abc", zookeeper_tick_s=0.5) as (nodes, at):
+        with RawClient(at["a"]) as client:
+            assert client.create(b"/mine", b"", EPHEMERAL).error == 0
+            zxid = client.call(PING, xid=PING_XID).zxid
+            nodes["b"].close(transfer=False)
+            nodes["c"].close(transfer=False)
+            assert client.is_closed()
+        wait_until(lambda: word(at["a"], b"isro") == b"ro", timeout_s=20, what="the node to know that it is alone")
+        own = {"session": client.session, "password": client.password, "read_only": True}
+        with RawClient(at["a"], zxid=zxid, **own) as again:
+            assert (again.session, again.timeout_ms, again.is_read_only) == (client.session, client.timeout_ms, True)
+            assert again.exists(b"/mine").error == 0
+        for wrong in ({**own, "password": b"x" * 16}, {**own, "session": client.session ^ 1}, {"zxid": zxid + 1000}):
+            with pytest.raises(ConnectionError):
+                RawClient(at["a"], **{"read_only": True, **wrong})
+        with RawClient(at["a"], read_only=True) as fresh:
+            made_up = {"session": fresh.session, "password": fresh.password, "read_only": True}
+        with RawClient(at["a"], **made_up) as fresh:
+            assert fresh.session == made_up["session"]
+
+
 def test_a_session_outlives_the_node_that_served_it(tmp_path: Path) -> None:
     """The node is closed; the client goes on with another one within its time-out."""
     with doors(tmp_path, names="abc") as (nodes, at), RawClient(at["a"]) as first:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.zookeeper.nodes import EPHEMERAL, OPEN_ACL, RawClient, Reply, doors, text
+from tests.zookeeper.nodes import EPHEMERAL, GET_DATA, OPEN_ACL, RawClient, Reply, doors, text
 
-CREATE_CONTAINER, CREATE_TTL = 19, 21
+CREATE_CONTAINER, CREATE_TTL, MULTI_READ = 19, 21, 22
 CONTAINER, TTL = 4, 5
 QUOTA = b"/zookeeper/quota/held"
 STATISTICS = QUOTA + b"/zookeeper_stats"
@@ -69,3 +69,12 @@ def test_statistics_are_told_of_the_whole_tree_and_of_no_other_node(client: RawC
     assert data(client.get_data(b"/zookeeper/quota/zookeeper_stats")).startswith(b"count=5,bytes=")
     assert client.create(b"/zookeeper_stats", b"mine").error == 0
     assert data(client.get_data(b"/zookeeper_stats")) == b"mine"
+
+
+def test_a_multi_read_counts_nothing(client: RawClient) -> None:
+    """Each of its operations would walk over the tree: they show what was written."""
+    assert client.create(b"/zookeeper/quota/zookeeper_stats", b"written").error == 0
+    head, last = struct.pack(">i?i", GET_DATA, False, -1), struct.pack(">i?i", -1, True, -1)
+    reply = client.call(MULTI_READ, (head + text(b"/zookeeper/quota/zookeeper_stats") + b"\0") * 2 + last)
+    assert reply.error == 0
+    assert reply.body.count(text(b"written")) == 2

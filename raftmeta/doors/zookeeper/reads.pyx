@@ -77,6 +77,14 @@ cdef const Entry* _entry_of(ZkDoor* door, const Bytes* path) noexcept nogil:
     return reads_entry(door, &key, door.position)
 
 
+# The node's data is what stands in door.body.
+cdef void _show_body(const ZkDoor* door, ZkNode* into) noexcept nogil:
+    into.data.data = door.body.data
+    into.data.length = <uint32_t>door.body.size
+    into.is_data_null = False
+    into.stat.data_length = <int32_t>door.body.size
+
+
 # The top has a second name, which is empty (DataTree.java).
 cdef inline Bytes _named(const Bytes* path) noexcept nogil:
     cdef Bytes top
@@ -88,21 +96,12 @@ cdef inline Bytes _named(const Bytes* path) noexcept nogil:
 cdef bint _find(ZkDoor* door, const Bytes* asked, ZkNode* into) noexcept nogil:
     cdef Bytes named = _named(asked)
     cdef const Bytes* path = &named
-    cdef Bytes counted
     if not zk_node_find(_entry_of(door, path), path, into):
         return False
     if zk_is_config(path):
         door.body.clear()
         config_text(door, &door.body)
-    elif zk_is_statistics(path, &counted):
-        door.body.clear()
-        _statistics(door, &counted, &door.body)
-    else:
-        return True
-    into.data.data = door.body.data
-    into.data.length = <uint32_t>door.body.size
-    into.is_data_null = False
-    into.stat.data_length = <int32_t>door.body.size
+        _show_body(door, into)
     return True
 
 
@@ -260,7 +259,7 @@ cdef int32_t _ephemerals(ZkDoor* door, ZkConnection* connection, const ZkRequest
 
 # The statistics of a quota. ZooKeeper writes them at each change (DataTree.updateQuotaStat); here they are counted when
 # they are asked for, so a change costs nothing more. The walk is that of _count_below: an operator asks this.
-cdef void _statistics(ZkDoor* door, const Bytes* path, Vec[uint8_t]* out) noexcept nogil:
+cdef void _show_statistics(ZkDoor* door, const Bytes* path, ZkNode* into) noexcept nogil:
     cdef Below below
     cdef Bytes name
     cdef ZnodeView view
@@ -273,7 +272,9 @@ cdef void _statistics(ZkDoor* door, const Bytes* path, Vec[uint8_t]* out) noexce
             while reads_next_below(door, &below, &name, &view) != NULL:
                 nodes += 1
                 data_bytes += view.data.length
-    zk_statistics_text(nodes, data_bytes, out)
+    door.body.clear()
+    zk_statistics_text(nodes, data_bytes, &door.body)
+    _show_body(door, into)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -286,14 +287,17 @@ cdef int32_t _watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
 
 
 cdef int32_t _one(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
-                  Vec[uint8_t]* out) noexcept nogil:
+                  bint is_alone, Vec[uint8_t]* out) noexcept nogil:
     cdef ZkNode node
+    cdef Bytes counted
     cdef bint is_there
     cdef int32_t error
     if (request.opcode == ZK_EXISTS and request.path.length
             and memchr(request.path.data, 0, request.path.length) != NULL):
         return ZK_BAD_ARGUMENTS
     is_there = _find(door, &request.path, &node)
+    if is_there and is_alone and zk_is_statistics(&request.path, &counted):
+        _show_statistics(door, &counted, &node)
     error = zk_read_body(request, &node if is_there else NULL, &connection.speaker, &door.arena, out)
     # As in ZooKeeper, who asks whether a node exists hears of it also if it does not.
     if error == ZK_OK and request.opcode != ZK_GET_ACL or error == ZK_NO_NODE and request.opcode == ZK_EXISTS:
@@ -312,7 +316,7 @@ cdef int32_t _many(ZkDoor* door, ZkConnection* connection, const ZkRequest* requ
         start = out.size
         if zk_result_head(out, one.opcode) != OK:
             return ZK_SYSTEM_ERROR
-        error = reads_serve(door, connection, &one, out)
+        error = _serve(door, connection, &one, False, out)
         if error != ZK_OK:
             out.size = start
             if error == ZK_SYSTEM_ERROR or zk_result_error(out, error) != OK:
@@ -320,10 +324,11 @@ cdef int32_t _many(ZkDoor* door, ZkConnection* connection, const ZkRequest* requ
     return ZK_OK if zk_results_end(out) == OK else ZK_SYSTEM_ERROR
 
 
-cdef int32_t reads_serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
-                         Vec[uint8_t]* out) noexcept nogil:
+# is_alone: not one of the thousands of a multiRead, which would each walk over the tree.
+cdef int32_t _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, bint is_alone,
+                    Vec[uint8_t]* out) noexcept nogil:
     if request.opcode in (ZK_EXISTS, ZK_GET_DATA, ZK_GET_ACL):
-        return _one(door, connection, request, out)
+        return _one(door, connection, request, is_alone, out)
     if request.opcode in (ZK_GET_CHILDREN, ZK_GET_CHILDREN2):
         return _children(door, connection, request, out)
     if request.opcode == ZK_GET_ALL_CHILDREN_NUMBER:
@@ -333,6 +338,11 @@ cdef int32_t reads_serve(ZkDoor* door, ZkConnection* connection, const ZkRequest
     if request.opcode == ZK_MULTI_READ:
         return _many(door, connection, request, out)
     return ZK_UNIMPLEMENTED
+
+
+cdef int32_t reads_serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
+                         Vec[uint8_t]* out) noexcept nogil:
+    return _serve(door, connection, request, True, out)
 
 
 # --- watches of a client that comes back ------------------------------------------------------------------------------

@@ -72,6 +72,11 @@ cdef void _submit(ZkDoor* door, ZkConnection* connection, uint8_t step) noexcept
         connection_fail(door, connection)
 
 
+# Only sessions of the cluster have this bit in their number. Nothing hangs on others: a minority made them up.
+cdef inline uint64_t _mark_of_cluster() noexcept nogil:
+    return <uint64_t>1 << 62
+
+
 cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     if not random_bytes(&connection.session, sizeof(uint64_t)) or not random_bytes(connection.password,
                                                                                    ZK_PASSWORD_BYTES):
@@ -79,7 +84,7 @@ cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         return
     # Clients read it as a signed number, and some of them take a negative one for an error.
     connection.session &= ~(<uint64_t>1 << 63)
-    connection.session |= <uint64_t>1 << 62     # never 0, and never as small as a number that a person chose
+    connection.session |= _mark_of_cluster()    # never 0, and never as small as a number that a person chose
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_GRANT
     door.command.id = connection.session
@@ -174,12 +179,28 @@ cdef void _reach(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     _answer(door, connection)
 
 
-# The cluster has no leader that this node knows of: what a client that is content with it may have.
+# The cluster has no leader that this node knows of: what a client that is content with it may have. A session of the
+# cluster is shown as this node knows it. ZooKeeper turns it away here ("Refusing global session reconnection").
 cdef void _serve_read_only(ZkDoor* door, ZkConnection* connection) noexcept nogil:
-    if connection.session == 0:
-        random_bytes(&connection.session, sizeof(uint64_t))
-        connection.session = connection.session & ~(<uint64_t>1 << 63) | 1
-        random_bytes(connection.password, ZK_PASSWORD_BYTES)
+    cdef SessionValue value
+    cdef uint64_t create_revision = 0
+    cdef bint is_welcome = door.position >= connection.connect.zxid     # never shown less than it saw elsewhere
+    if is_welcome and connection.session & _mark_of_cluster():
+        if not reads_pin(door, door.position):
+            wait_in_line(door, connection)
+            return
+        is_welcome = (session_find(door, connection.session, &value, &create_revision)
+                      and session_is_password(&value, connection.password))
+        if is_welcome:
+            connection.timeout_ms = value.timeout_ms
+    elif is_welcome and connection.session == 0:
+        is_welcome = (random_bytes(&connection.session, sizeof(uint64_t))
+                      and random_bytes(connection.password, ZK_PASSWORD_BYTES))
+        connection.session = connection.session & (_mark_of_cluster() - 1) | 1
+    if not is_welcome:
+        door.counters.refused += 1
+        connection_fail(door, connection)       # its client tries another node
+        return
     connection.is_read_only = True
     _answer(door, connection)
 

@@ -22,6 +22,9 @@ create -e /cli/ephemeral e
 create -s /cli/sequence- s
 create -c /cli/container c
 create -t 600000 /cli/ttl t
+create -e -s /cli/both- b
+stat /cli/container
+stat /cli/ttl
 create /cli data
 create /no/parent x
 ls /cli
@@ -30,6 +33,7 @@ ls -R /cli
 get /cli
 get -s /cli
 get -w /cli
+ls -w /cli
 set /cli changed
 set -v 0 /cli refused
 set -v 1 /cli again
@@ -50,7 +54,25 @@ config
 listquota /cli
 setquota -n 100 /cli
 listquota /cli
+setquota -b 50 /cli
+setquota -N 2 /cli
+listquota /cli
+delquota -n /cli
+listquota /cli
+ls -R /zookeeper
+setquota -n 1 /cli/watched
 delquota /cli
+listquota /cli
+reconfig -remove 1
+delete -v 7 /cli/watched
+setAcl -v 0 /cli world:anyone:r
+setAcl -R /cli world:anyone:cdrwa
+getAcl -s /cli/watched
+create /cli/closed x world:anyone:r
+set /cli/closed y
+create /cli/ephemeral/below x
+create /cli//odd x
+version
 delete /cli
 delete /cli/watched
 deleteall /cli
@@ -59,7 +81,7 @@ quit
 """
 NOISE = re.compile(r"^(Connecting to|Welcome to|JLine support|\[zk: |WATCHER::|WatchedEvent|$)|server\.\d+=|^version=")
 MASKS = (
-    (re.compile(r"0x[0-9a-f]+"), "<id>"),
+    (re.compile(r"0x(?!0$)[0-9a-f]+", re.MULTILINE), "<id>"),
     (re.compile(r"\b[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \w+ \d{4}"), "<time>"),
     (re.compile(r"zxid: \d+"), "zxid: <id>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<server>"),
@@ -91,4 +113,5 @@ def transcript(told: str) -> str:
     text = "\n".join([*lines, *events]) + "\n"
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)
-    return text
+    # Ephemerals come in the order of a HashSet of ZooKeeper's.
+    return re.sub(r"(?m)^\[(/.*)\]$", lambda found: f"[{', '.join(sorted(found[1].split(', ')))}]", text)
