@@ -6,8 +6,8 @@
 #
 # A time-out is the lease's and runs on the lease clock, which stands still while no leader is confirmed. The door keeps
 # leases alive of clients that it heard since the last time, many in one command. A client that falls silent loses its
-# session at the earliest its time-out after it was heard last, also if its connection closed right behind that. What
-# it said in the last quarter of a tick before this node failed may not count.
+# session at the earliest its time-out after it was heard last, also if its connection closed right behind that. A word
+# of the last quarter of a tick before this node fails may not count.
 from raftmeta.doors.zookeeper.codec cimport ZkConnect
 from raftmeta.doors.zookeeper.state cimport ZkConnection, ZkDoor, ZkTask
 
