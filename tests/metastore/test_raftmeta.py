@@ -1,0 +1,140 @@
+"""Rules of sessions on raftmeta alone: requests over lost connections and changes of leader, nodes that are shared."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import raftmeta
+from raftmeta import metastore
+from raftmeta.bindings.verbs import revoke
+from raftmeta.errors import ConfigError
+from raftmeta.metastore import Code, CreateMode, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest
+from raftmeta.metastore.translate import allows
+from tests.metastore.places import WAIT_S, RaftPlace
+from tests.metastore.told import Node
+from tests.node.nodes import leader_of
+from tests.processes.waiting import free_ports, wait_until
+
+WRITES = 400
+
+
+@pytest.fixture
+def writes() -> list[Any]:
+    """Each is refused unless all before it were done, and none behind it."""
+    sets = [SetDataRequest("/a", b"%d" % number, number) for number in range(WRITES)]
+    return [CreateRequest("/a", b""), *sets, GetDataRequest("/a")]
+
+
+def all_of(store: Any, requests: list[Any]) -> tuple[threading.Thread, list[Any]]:
+    """Ask on a thread of its own, and wait until some are answered."""
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.extend(store.handle_requests(requests)))
+    before = store.meters.latency.count
+    thread.start()
+    wait_until(lambda: store.meters.latency.count > before + 20, timeout_s=WAIT_S, what="some answers")
+    return thread, answers
+
+
+@pytest.fixture
+def place(raft_place: RaftPlace) -> RaftPlace:
+    return raft_place
+
+
+def test_requests_stay_in_order_over_a_change_of_leader(place: RaftPlace, chroot: str, writes: list[Any]) -> None:
+    """Commands that were sent ahead name the one before them, so none overtakes another."""
+    with metastore.connect(place.url(chroot), max_in_flight_requests=WRITES + 2) as store:
+        thread, answers = all_of(store, writes)
+        leader_of(place.nodes).transfer(timeout_s=30)
+        thread.join()
+        assert {answer.result_code for answer in answers} == {Code.OK}
+        assert answers[-1].data == b"%d" % (WRITES - 1)
+
+
+def test_requests_under_way_survive_their_connection(place: RaftPlace, chroot: str, writes: list[Any]) -> None:
+    """Each is done once and answered, where ZooKeeper tells CONNECTIONLOSS; the session goes on."""
+    with place.cuttable(chroot) as (url, gate), metastore.connect(url, max_in_flight_requests=WRITES + 2) as store:
+        session = store.session_id
+        thread, answers = all_of(store, writes)
+        gate.cut()
+        gate.restore()
+        thread.join()
+        assert {answer.result_code for answer in answers} == {Code.OK}
+        assert answers[-1].data == b"%d" % (WRITES - 1)
+        assert store.session_id == session
+
+
+def test_the_tree_is_that_of_the_verbs(place: RaftPlace, chroot: str) -> None:
+    """The same znodes by the metastore and by Node.znode; a session is a lease of its number."""
+    with metastore.connect(place.url(chroot, "root=zk")) as store:
+        made = store.handle_request(CreateRequest("/e", b"1", create_mode=CreateMode.EPHEMERAL))
+        found = place.nodes["a"].znode(f"{chroot}/e", root="zk")
+        assert found is not None and found.data == b"1"
+        assert found.stat.owner == store.session_id == made.stat.ephemeral_owner
+        assert place.nodes["a"].znode(f"{chroot}/e") is None, "another tree"
+
+
+def test_a_lease_that_is_revoked_ends_the_session(place: RaftPlace, chroot: str) -> None:
+    """The first request afterwards is told, and a new session begins."""
+    with metastore.connect(place.url(chroot)) as store:
+        before = store.session_id
+        place.nodes["a"]._ask(revoke(before), 30.0)
+        answer = store.handle_request(CreateRequest("/a", b""))
+        assert answer.result_code == Code.SESSIONEXPIRED
+        wait_until(lambda: store.session_id != before, timeout_s=WAIT_S, what="a new session")
+        store.wait_until_connected(WAIT_S)
+        assert store.handle_request(CreateRequest("/a", b"")).result_code == Code.OK
+
+
+def test_plain_keys_in_the_tree_are_no_znodes(place: RaftPlace, chroot: str) -> None:
+    """Their changes are told to nobody, and they are not found."""
+    with metastore.connect(place.url(chroot)) as store:
+        node = Node("/plain")
+        store.register_znode_change_handler(node)
+        assert store.handle_request(ExistsRequest("/plain")).result_code == Code.NONODE
+        place.nodes["a"].put(f"zookeeper{chroot}/plain", b"")
+        assert store.handle_request(ExistsRequest("/plain")).result_code == Code.NONODE
+        assert store.handle_request(CreateRequest("/plain", b"")).result_code == Code.NODEEXISTS
+        place.nodes["a"].delete(f"zookeeper{chroot}/plain")
+        store.handle_request(CreateRequest("/plain", b"")).maybe_throw()
+        assert node.told == ["created"]
+
+
+@pytest.fixture
+def folder_url(tmp_path: Path) -> Iterator[str]:
+    yield f"embedded://{tmp_path}/a?name=a&peers=a=127.0.0.1:{free_ports(1)[0]}&reserve_bytes=0"
+
+
+def test_metastores_of_one_folder_share_its_node(folder_url: str) -> None:
+    """The first one starts it, the last one ends it; others than these settings are refused meanwhile."""
+    with metastore.connect(folder_url) as first:
+        with metastore.connect(f"{folder_url}&chroot=/kafka") as second:
+            second.handle_request(CreateRequest("/a", b"1")).maybe_throw()
+            assert first.handle_request(GetDataRequest("/kafka/a")).data == b"1"
+            with pytest.raises(ConfigError, match="otherwise"):
+                metastore.connect(f"{folder_url}&close_timeout_s=9")
+        assert first.handle_request(GetDataRequest("/kafka/a")).data == b"1"
+    with metastore.connect(folder_url) as again:
+        assert again.handle_request(GetDataRequest("/kafka/a")).data == b"1"
+
+
+def test_the_last_one_ends_the_node(folder_url: str, tmp_path: Path) -> None:
+    """Its folder can be opened by another node then."""
+    metastore.connect(folder_url).close()
+    peers = {"a": folder_url.partition("a=")[2].partition("&")[0].rpartition("=")[2]}
+    with raftmeta.Node("a", peers=peers, data_dir=tmp_path / "a", config=raftmeta.Config(reserve_bytes=0)) as node:
+        node.ready(WAIT_S)
+        assert node.znode("/zookeeper") is not None
+
+
+def test_rights_are_asked_by_scheme_and_id() -> None:
+    """One of several rights is enough, of one of several identities."""
+    acl = ((1, "world", "anyone"), (16, "digest", "me:hash"))
+    assert allows(acl, 1, ())
+    assert allows(acl, 1 | 16, ())
+    assert not allows(acl, 16, [("digest", "you:hash")])
+    assert allows(acl, 16, [("digest", "you:hash"), ("digest", "me:hash")])
