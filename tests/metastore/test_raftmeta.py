@@ -13,10 +13,20 @@ import raftmeta
 from raftmeta import metastore
 from raftmeta.bindings.verbs import revoke
 from raftmeta.errors import ConfigError
-from raftmeta.metastore import Code, CreateMode, CreateRequest, ExistsRequest, GetDataRequest, SetDataRequest
+from raftmeta.metastore import (
+    Code,
+    CreateMode,
+    CreateRequest,
+    DeleteRequest,
+    ExistsRequest,
+    GetChildrenRequest,
+    GetDataRequest,
+    SetDataRequest,
+)
 from raftmeta.metastore.translate import allows
+from tests.client.nodes import ServingCluster
 from tests.metastore.places import WAIT_S, RaftPlace
-from tests.metastore.told import Node
+from tests.metastore.told import Children, Node
 from tests.node.nodes import leader_of
 from tests.processes.waiting import free_ports, wait_until
 
@@ -66,6 +76,65 @@ def test_requests_under_way_survive_their_connection(place: RaftPlace, chroot: s
         assert {answer.result_code for answer in answers} == {Code.OK}
         assert answers[-1].data == b"%d" % (WRITES - 1)
         assert store.session_id == session
+
+
+def test_changes_behind_a_gap_of_history_are_told(place: RaftPlace, chroot: str) -> None:
+    """A client is cut off, and the history since then is forgotten: the state that it finds tells the changes."""
+    with metastore.connect(place.url(chroot)) as other, place.cuttable(chroot) as (url, gate):
+        for path in ("/changed", "/deleted", "/parent", "/still"):
+            other.handle_request(CreateRequest(path, b"")).maybe_throw()
+        with metastore.connect(url, session_timeout_s=30) as store:
+            nodes = {name: Node(f"/{name}") for name in ("created", "changed", "deleted", "still")}
+            children = Children("/parent")
+            for node in nodes.values():
+                store.register_znode_change_handler(node)
+            store.register_znode_child_change_handler(children)
+            store.handle_requests(
+                [*(ExistsRequest(each.path) for each in nodes.values()), GetChildrenRequest("/parent")]
+            )
+            gate.cut()
+            wait_until(lambda: not store.connection_state.is_connected, timeout_s=WAIT_S, what="the cut to be noticed")
+            for request in (
+                CreateRequest("/created", b""),
+                SetDataRequest("/changed", b"1"),
+                DeleteRequest("/deleted"),
+                CreateRequest("/parent/child", b""),
+            ):
+                other.handle_request(request).maybe_throw()
+            last = other.handle_request(SetDataRequest("/parent/child", b"")).stat.mzxid
+            place.nodes["a"].compact(last)
+            gate.restore()
+            for name in ("created", "changed", "deleted"):
+                nodes[name].wait(name)
+            children.wait(1)
+            other.handle_request(SetDataRequest("/still", b"1")).maybe_throw()
+            nodes["still"].wait("changed")
+
+
+def test_a_killed_leader_ends_no_session(tmp_path: Path) -> None:
+    """Processes: the leader dies under requests of two sessions. Both go on, and the watcher is told."""
+    with ServingCluster(tmp_path, heartbeat_s=0.05, election_timeout_s=0.25) as cluster:
+        url = f"{cluster.url}/kafka?session_timeout_s=10&max_in_flight_requests={WRITES}"
+        with metastore.connect(url) as store, metastore.connect(url) as other:
+            before = store.session_id, other.session_id
+            store.handle_request(CreateRequest("/mine", b"", create_mode=CreateMode.EPHEMERAL)).maybe_throw()
+            store.handle_request(CreateRequest("/s", b"")).maybe_throw()
+            mine, children = Node("/mine"), Children("/s")
+            other.register_znode_change_handler(mine)
+            other.register_znode_child_change_handler(children)
+            other.handle_requests([ExistsRequest("/mine"), GetChildrenRequest("/s")])
+            sequential = CreateRequest("/s/n-", b"", create_mode=CreateMode.PERSISTENT_SEQUENTIAL)
+            leader = cluster.leader()
+            thread, answers = all_of(store, [sequential] * WRITES)
+            leader.kill()
+            thread.join()
+            assert [answer.name for answer in answers] == [f"/s/n-{number:010}" for number in range(WRITES)]
+            other.wait_until_connected(WAIT_S)
+            assert len(other.handle_request(GetChildrenRequest("/s")).children) == WRITES
+            children.wait(1)
+            assert (store.session_id, other.session_id) == before and mine.told == []
+            store.close()
+            mine.wait("deleted")
 
 
 def test_the_tree_is_that_of_the_verbs(place: RaftPlace, chroot: str) -> None:
