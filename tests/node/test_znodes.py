@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import raftmeta
 import raftmeta.aio
+from raftmeta import faults
+from raftmeta.bindings import verbs
 from raftmeta.conformance.aio_kit import EventLoop
+from raftmeta.native import marks
 from raftmeta.operations import (
     Put,
     ZnodeCheck,
@@ -27,6 +31,7 @@ from raftmeta.operations import (
 from tests.client.nodes import serving
 from tests.metastore.faces import Driven
 from tests.metastore.gate import Gate
+from tests.node.nodes import leader_of, running
 from tests.processes.waiting import wait_until
 
 FACES = ("node", "aio.Node", "client", "aio.Client")
@@ -253,6 +258,42 @@ def test_a_view_has_a_tree_of_its_own(faces: dict[str, Any], root: str) -> None:
         assert faces[face].znode("/a", root=f"{face}-{root}").data == b"1"
         with pytest.raises(raftmeta.InvalidArgument):
             faces[face].prefixed("app/").znodes([ZnodeCheck("/")], root=root)
+
+
+def test_a_command_that_came_early_goes_again(tmp_path: Path) -> None:
+    """A forwarded command is lost, and the one behind it is not: that one waits, and both are done in their order.
+
+    Init: three nodes, and a follower whose frames to the leader are lost. Act: it forwards A; the link heals; it
+    forwards B, which names A. Check: B is in the log first, and yet both are answered as if A had come first.
+    """
+    with running(tmp_path) as nodes, contextlib.closing(EventLoop()) as loop:
+        leader = leader_of(nodes).name
+        follower = next(node for name, node in nodes.items() if name != leader)
+        face = loop.call(follower.aio)
+
+        async def carried(request: Any) -> list[Any]:
+            return [face._carry(request, face._prepare(request, 60.0))]
+
+        async def answered(call: Any) -> Any:
+            return await call
+
+        marks.clear()
+        for attempt in itertools.count():
+            path = f"/a{attempt}"
+            first = verbs.znodes([ZnodeCreate(path)])
+            second = verbs.znodes([ZnodeSetData(path, b"1", 0)], after=first)
+            proposals = follower.metrics()["proposals"]
+            faults.set_link_faults(follower, {leader: faults.LinkFault(cut_to=True)})
+            calls = [loop.call(carried, first)]
+            wait_until(lambda: follower.metrics()["proposals"] > proposals, timeout_s=30, what="A to be forwarded")  # noqa: B023
+            faults.set_link_faults(follower, {})
+            calls.append(loop.call(carried, second))
+            replies = [loop.call(answered, *call) for call in calls]
+            assert replies[0].revision < replies[1].revision
+            assert replies[1].results[0].version == 1
+            if "ZNODE_REQUEST_EARLY" in marks.reached():  # else a slow machine gave A the time to go again first
+                break
+        loop.call(face.close)
 
 
 def test_a_lost_connection_repeats_no_request(served: tuple[raftmeta.Node, str], root: str) -> None:
