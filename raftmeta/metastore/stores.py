@@ -33,8 +33,6 @@ LOOK_S = 0.05  # between two looks whether a node is ready
 class _Store:
     """The part that both have: the sessions of one metastore, one after the other."""
 
-    sends_ahead = False
-
     def __init__(self, url: MetastoreUrl) -> None:
         self.chroot = Chroot(url.chroot)
         self.root = url.root
@@ -68,9 +66,7 @@ def _nobody(_is_there: bool) -> None:
 
 
 class ClientStore(_Store):
-    """raft:// and raft+unix://. Commands of one session stay in order over connections, so they are sent ahead."""
-
-    sends_ahead = True
+    """raft:// and raft+unix://."""
 
     def __init__(self, url: MetastoreUrl) -> None:
         super().__init__(url)
@@ -123,7 +119,7 @@ NODES = _SharedNodes()
 
 
 class NodeStore(_Store):
-    """embedded://. One command after the other: what a node refuses as too early it does not send again by itself."""
+    """embedded://."""
 
     def __init__(self, url: MetastoreUrl) -> None:
         super().__init__(url)

@@ -75,7 +75,6 @@ _OVER = (Code.SESSIONEXPIRED, Code.AUTHFAILED)
 class ZnodeStore(Protocol):
     """The store of one metastore (metastore/stores).
 
-    sends_ahead: commands of one session may be sent without waiting for each other, and are applied in their order.
     last_lease: of the session before, 0: there was none. tell: called with whether a node serves the store, at each
     change.
     """
@@ -84,7 +83,6 @@ class ZnodeStore(Protocol):
     root: str
     identities: Identities
     session_timeout_s: float
-    sends_ahead: bool
     last_lease: int
     tell: Callable[[bool], None]
 
@@ -321,15 +319,14 @@ class ZnodeCarrier:
     async def _run(self) -> None:
         while self._queue:
             if isinstance(self._queue[0].request, _READS):
-                await self._read_all(self._take(is_read=True, most=len(self._queue)))
+                await self._read_all(self._take(is_read=True))
             else:
-                most = len(self._queue) if self._store.sends_ahead else 1
-                await self._write_all(self._take(is_read=False, most=most))
+                await self._write_all(self._take(is_read=False))
 
-    def _take(self, *, is_read: bool, most: int) -> list[Asked]:
+    def _take(self, *, is_read: bool) -> list[Asked]:
         """The next requests of one kind."""
         taken: list[Asked] = []
-        while self._queue and len(taken) < most and isinstance(self._queue[0].request, _READS) == is_read:
+        while self._queue and isinstance(self._queue[0].request, _READS) == is_read:
             taken.append(self._queue.popleft())
         return taken
 
@@ -410,7 +407,7 @@ class ZnodeCarrier:
     # --- writes -----------------------------------------------------------------------------------------------------
 
     async def _write_all(self, run: list[Asked]) -> None:
-        """Each is applied behind the one before it: they may be sent without waiting, or one by one."""
+        """Sent without waiting: each names the one before it, and is applied behind that."""
         sent: list[tuple[Asked, Any]] = []
         before: Command[ZnodesReply] | None = None
         for asked in run:
@@ -433,7 +430,7 @@ class ZnodeCarrier:
     def _send(self, request: Request[Any], before: Command[ZnodesReply] | None) -> tuple[Any, Any]:
         """The command and what awaits its answer; in the place of that an error, or None: it is still to be sent."""
         is_empty = isinstance(request, MultiRequest) and not request.ops
-        if is_empty or not self._store.sends_ahead or not self._verbs._has_session():
+        if is_empty or not self._verbs._has_session():
             return None, None
         try:
             command = self._command(request, before)

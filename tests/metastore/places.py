@@ -105,8 +105,12 @@ class Cable:
         cut = faults.LinkFault(cut_to=True, cut_from=True)
         faults.set_link_faults(self._node, dict.fromkeys(self._peers, cut))
 
+    def lose(self, part: float) -> None:
+        """So many of the frames that the node sends are lost."""
+        faults.set_link_faults(self._node, dict.fromkeys(self._peers, faults.LinkFault(drop=part)))
+
     def restore(self) -> None:
-        """As before the cut."""
+        """As before."""
         faults.set_link_faults(self._node, {})
 
 

@@ -31,7 +31,6 @@ class Store:
     root = "t"
     identities = ()
     session_timeout_s = 10.0
-    sends_ahead = False
     last_lease = 0
     id = 7
     tell: Callable[[bool], None]
@@ -76,6 +75,9 @@ class Store:
 
     async def znodes(self, *_arguments: Any, **_options: Any) -> None:
         """The tree is there."""
+
+    def _has_session(self) -> bool:
+        return False
 
     async def _ask(self, _request: Any, _timeout_s: float | None) -> Any:
         raise self.refusals.pop(0)

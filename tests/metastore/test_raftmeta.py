@@ -25,7 +25,7 @@ from raftmeta.metastore import (
 )
 from raftmeta.metastore.translate import allows
 from tests.client.nodes import ServingCluster
-from tests.metastore.places import WAIT_S, RaftPlace
+from tests.metastore.places import WAIT_S, EmbeddedPlace, RaftPlace
 from tests.metastore.told import Children, Node
 from tests.node.nodes import leader_of
 from tests.processes.waiting import free_ports, wait_until
@@ -61,6 +61,18 @@ def test_requests_stay_in_order_over_a_change_of_leader(place: RaftPlace, chroot
         thread, answers = all_of(store, writes)
         leader_of(place.nodes).transfer(timeout_s=30)
         thread.join()
+        assert {answer.result_code for answer in answers} == {Code.OK}
+        assert answers[-1].data == b"%d" % (WRITES - 1)
+
+
+def test_requests_stay_in_order_where_frames_are_lost(
+    embedded_place: EmbeddedPlace, chroot: str, writes: list[Any]
+) -> None:
+    """A node forwards its commands over links that lose a third of them, and none overtakes another."""
+    settings: dict[str, Any] = {"max_in_flight_requests": WRITES + 2, "session_timeout_s": 30}
+    with embedded_place.cuttable(chroot) as (url, cable), metastore.connect(url, **settings) as store:
+        cable.lose(0.3)
+        answers = store.handle_requests(writes)
         assert {answer.result_code for answer in answers} == {Code.OK}
         assert answers[-1].data == b"%d" % (WRITES - 1)
 
