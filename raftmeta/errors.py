@@ -22,6 +22,7 @@
     │   ├── Compacted               the revision asked for is older than the history kept
     │   ├── FutureRevision          ... newer than anything this node has applied
     │   ├── CommandRefused          over a limit, not a counter, ...: the message says which
+    │   ├── ZnodeRefused            an operation on znodes: `position` says which, `code` why, by ZooKeeper's numbers
     │   ├── Rejected                a command of a user machine said no; `details` as it gave them
     │   ├── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
     │   └── ChangeRefused           a change of membership: would leave no quorum, names no member, ...
@@ -93,6 +94,7 @@ __all__ = [
     "StorageCorrupt",
     "Unsupported",
     "Withdrawn",
+    "ZnodeRefused",
 ]
 
 
@@ -277,6 +279,20 @@ class CommandRefused(Refused):
     """The command is over a limit or makes no sense for the content of the keys."""
 
 
+class ZnodeRefused(Refused):
+    """An operation of a request for znodes was refused, and so nothing of the request was done.
+
+    position: of the operation in the request. code: why, as ZooKeeper's KeeperException.Code numbers it: -8
+    BADARGUMENTS, -101 NONODE, -102 NOAUTH, -103 BADVERSION, -108 NOCHILDRENFOREPHEMERALS, -110 NODEEXISTS,
+    -111 NOTEMPTY, -112 SESSIONEXPIRED (the lease of the request is gone), -114 INVALIDACL.
+    """
+
+    def __init__(self, message: str, *, position: int = 0, code: int = 0, revision: int = 0) -> None:
+        super().__init__(message, revision=revision)
+        self.position = position
+        self.code = code
+
+
 class Rejected(Refused):
     """A command of a user machine says no. Raise it before any change, because earlier changes stay.
 
@@ -447,6 +463,7 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     statuses.NAME_UNKNOWN: (CommandRefused, "there is no such user or role"),
     statuses.RIGHTS_LIMIT: (CommandRefused, "there are as many users, roles or grants as there may be"),
     statuses.ZNODE_WRITE: (CommandRefused, "the key is a znode: change it by a request for znodes"),
+    statuses.ZNODE_REFUSED: (ZnodeRefused, "an operation on znodes was refused"),
     statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
@@ -515,6 +532,26 @@ def error_from_status(status: int, *, revision: int = 0, detail: str = "") -> Ra
         return InvalidArgument(_INVALID[status] + extra)
     fatal, message = _FATAL.get(status, (Fatal, f"the native engine answered status {status}"))
     return fatal(message + extra)
+
+
+_ZNODE_REFUSALS = {
+    -8: "BADARGUMENTS: a path or an argument that no znode can have",
+    -101: "NONODE: there is no such znode",
+    -102: "NOAUTH: the list of rights does not allow it",
+    -103: "BADVERSION: the znode has another version",
+    -108: "NOCHILDRENFOREPHEMERALS: the parent is ephemeral",
+    -110: "NODEEXISTS: the znode exists, or a plain key stands in its place",
+    -111: "NOTEMPTY: the znode has children",
+    -112: "SESSIONEXPIRED: the lease of the request is gone, or it has none and makes an ephemeral",
+    -114: "INVALIDACL: the list of rights is empty, or has an entry that means nobody",
+}
+
+
+def znode_refused(position: int, code: int, revision: int) -> ZnodeRefused:
+    """The error of a request for znodes. position, code: of the operation that was refused."""
+    why = _ZNODE_REFUSALS.get(code, f"code {code}")
+    message = f"operation {position} of the request was refused, {why} (revision {revision})"
+    return ZnodeRefused(message, position=position, code=code, revision=revision)
 
 
 _RIGHTS = ("read", "write", "watch", "lease", "member", "snapshot", "admin")  # machine/rights_state Right, by bit

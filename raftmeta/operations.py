@@ -46,14 +46,24 @@ __all__ = [
     "Value",
     "Version",
     "Znode",
+    "ZnodeAcl",
+    "ZnodeCheck",
+    "ZnodeCreate",
+    "ZnodeCreated",
+    "ZnodeDelete",
+    "ZnodeOperation",
     "ZnodeRecord",
+    "ZnodeSetAcl",
+    "ZnodeSetData",
     "ZnodeStat",
     "check_callable",
     "prefix_end",
+    "with_key",
     "znode_record",
 ]
 
 Key: TypeAlias = bytes | str
+ZnodeAcl: TypeAlias = Sequence[tuple[int, Key, Key]]
 
 
 def check_callable(given: Any, field: str) -> Any:
@@ -185,6 +195,65 @@ class Txn:
 
 
 Operation: TypeAlias = Put | Create | Update | Delete | DeleteRange | Get | Range | Add | Txn
+
+
+# --- operations on znodes -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeCreate:
+    """Make a znode whose parent exists. Result: a ZnodeCreated.
+
+    data: None is null, which is not the same as empty. acl: as Znode.acl; None: everybody may do everything.
+    kind: "persistent"; "ephemeral", which goes with the lease of the request; "container", which goes 60 s after its
+        last child; "ttl", which goes when it had no children and was not written for ttl_ms milliseconds.
+    sequential: the number of children that its parent ever had is put behind the path, with so many digits.
+    """
+
+    path: Key
+    data: bytes | str | None = b""
+    acl: ZnodeAcl | None = None
+    kind: str = "persistent"
+    sequential: bool = False
+    digits: int = 10
+    ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeDelete:
+    """Remove a znode without children. version: that its data must have, -1: any. Result: None."""
+
+    path: Key
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeSetData:
+    """Set the data of a znode. version: that its data must have, -1: any. Result: the ZnodeStat afterwards."""
+
+    path: Key
+    data: bytes | str | None
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeSetAcl:
+    """Set the list of rights of a znode. version: that the list must have, -1: any. Result: the ZnodeStat then."""
+
+    path: Key
+    acl: ZnodeAcl | None
+    version: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeCheck:
+    """Refuse the whole request unless the znode exists and its data has this version; -1: any. Result: None."""
+
+    path: Key
+    version: int = -1
+
+
+ZnodeOperation: TypeAlias = ZnodeCreate | ZnodeDelete | ZnodeSetData | ZnodeSetAcl | ZnodeCheck
 
 
 # --- compares -------------------------------------------------------------------------------------------------------
@@ -336,6 +405,13 @@ class ZnodeStat(NamedTuple):
     pzxid: int
 
 
+class ZnodeCreated(NamedTuple):
+    """The result of a ZnodeCreate. path: with its number, if it is sequential."""
+
+    path: str
+    stat: ZnodeStat
+
+
 @dataclass(frozen=True, slots=True)
 class Znode:
     """A znode beside its data, which is the value of its key.
@@ -381,6 +457,14 @@ def znode_record(fields: tuple[Any, ...], extension: bytes, acl: list[Any]) -> Z
     )
     record._znode = Znode(stat, _KINDS[kind], ttl_ms, bool(flags & 1), tuple(tuple(entry) for entry in acl))
     return record
+
+
+def with_key(record: KeyRecord, key: bytes) -> KeyRecord:
+    """The same record under another key; of a znode with all that belongs to it."""
+    renamed = type(record)(key, *record[1:])
+    if isinstance(record, ZnodeRecord) and isinstance(renamed, ZnodeRecord):
+        renamed._znode = record._znode
+    return renamed
 
 
 @dataclass(frozen=True, slots=True)

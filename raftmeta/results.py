@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from raftmeta.operations import KeyRecord, RangeResult, TxnResult
+from raftmeta.operations import KeyRecord, RangeResult, TxnResult, Znode, ZnodeCreated, ZnodeStat
 
 __all__ = [
     "Grant",
@@ -22,6 +22,8 @@ __all__ = [
     "WatchBatch",
     "WatchEvent",
     "WatchReset",
+    "ZnodeFound",
+    "ZnodesReply",
 ]
 
 
@@ -33,6 +35,33 @@ class TxnReply:
     results: list[int | KeyRecord | RangeResult | TxnResult | None]
     revision: int
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodesReply:
+    """The answer to a request for znodes: one result for each operation, by its kind (raftmeta/operations.py).
+
+    revision: of its changes, which is their zxid. A request of checks alone changes nothing: then it is that of the
+    state that was checked.
+    """
+
+    results: list[ZnodeCreated | ZnodeStat | None]
+    revision: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeFound:
+    """A znode as of one revision. data: None is null. children: their names in order, None: they were not asked for."""
+
+    data: bytes | None
+    znode: Znode
+    revision: int
+    children: tuple[str, ...] | None = None
+
+    @property
+    def stat(self) -> ZnodeStat:
+        return self.znode.stat
 
 
 @dataclass(frozen=True, slots=True)

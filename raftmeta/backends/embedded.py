@@ -17,7 +17,7 @@ from raftmeta.interfaces import Capabilities
 from raftmeta.node import CAPABILITIES, Node
 from raftmeta.recipes.views import View
 
-__all__ = ["PLUGIN"]
+__all__ = ["PLUGIN", "arguments"]
 
 _PLACE = ("advertise", "client_listen", "cluster", "listen", "zookeeper_listen")
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -29,7 +29,7 @@ def _truth(text: str) -> bool:
     return _TRUTHS[text]
 
 
-def _arguments(url: BackendUrl) -> dict[str, Any]:
+def arguments(url: BackendUrl) -> dict[str, Any]:
     """The arguments of Node."""
     settings = {setting.name: setting for setting in fields(Config)}
     url.only({"name", "peers", "prefix", *_PLACE, *settings})
@@ -62,7 +62,7 @@ class _Embedded:
 
     def open(self, url: BackendUrl, *, timeout_s: float) -> Node | View:
         prefix = prefix_of(url, has_path=True)
-        node = Node(**_arguments(url)).start()
+        node = Node(**arguments(url)).start()
         try:
             node.ready(timeout_s)
         except BaseException:
@@ -72,7 +72,7 @@ class _Embedded:
 
     async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> aio.Node | aio.View:
         prefix = prefix_of(url, has_path=True)
-        node = await aio.Node(**_arguments(url)).start()
+        node = await aio.Node(**arguments(url)).start()
         try:
             await node.ready(timeout_s)
         except BaseException:

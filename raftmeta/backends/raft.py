@@ -19,14 +19,14 @@ from raftmeta.errors import ConfigError
 from raftmeta.interfaces import Capabilities
 from raftmeta.recipes.views import View
 
-__all__ = ["PLUGIN"]
+__all__ = ["PLUGIN", "arguments"]
 
 
 def _has_folder(url: BackendUrl) -> bool:
     return url.scheme == "raft+unix"
 
 
-def _arguments(url: BackendUrl) -> tuple[str, dict[str, Any]]:
+def arguments(url: BackendUrl) -> tuple[str, dict[str, Any]]:
     """The URL and the other arguments of Client."""
     url.only({"cluster", "owner", "prefix", *TLS_OPTIONS})
     if url.scheme == "raft" and not url.addresses:
@@ -44,7 +44,7 @@ class _Raft:
         return CAPABILITIES
 
     def open(self, url: BackendUrl, *, timeout_s: float) -> Client | View:
-        place, options = _arguments(url)
+        place, options = arguments(url)
         prefix = prefix_of(url, has_path=_has_folder(url))
         client = Client(place, **options)
         try:
@@ -55,7 +55,7 @@ class _Raft:
         return client if prefix is None else View(client, prefix, owns_store=True)
 
     async def open_aio(self, url: BackendUrl, *, timeout_s: float) -> aio.Client | aio.View:
-        place, options = _arguments(url)
+        place, options = arguments(url)
         prefix = prefix_of(url, has_path=_has_folder(url))
         client = aio.Client(place, **options)
         try:

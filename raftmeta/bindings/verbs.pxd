@@ -20,6 +20,8 @@ cdef enum Purpose:
     PURPOSE_VALUES = 7          # the values that stand one after another
     PURPOSE_BYTES = 8           # the body as it came; of a node as well
     PURPOSE_OUTCOME = 9         # of a user machine: the body as it came
+    # of both
+    PURPOSE_ZNODES = 12         # ZnodesReply
     # of a node
     PURPOSE_READ = 10           # None: now read the published state
     PURPOSE_WATCH = 11          # the 8 bytes of a Watch*

@@ -7,8 +7,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from raftmeta.bindings.revision import Revision
 from raftmeta.interfaces import FenceLike
-from raftmeta.operations import CompareOperator, Key, Operation
-from raftmeta.results import TxnReply
+from raftmeta.operations import CompareOperator, Key, Operation, ZnodeOperation
+from raftmeta.results import TxnReply, ZnodesReply
 
 _Answer_co = TypeVar("_Answer_co", covariant=True)
 
@@ -124,6 +124,21 @@ def change_rights(verb: int, name: bytes, data: bytes) -> Request[Revision]:
 
 def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) -> Request[bytes]:
     """A command of a user machine, for a client: its answer is its outcome."""
+
+def znodes(
+    operations: Iterable[ZnodeOperation],
+    lease: int | _HasId = 0,
+    identities: Iterable[tuple[Key, Key]] = (),
+    root: Key = "zookeeper",
+    fence: FenceLike | None = None,
+    after: Request[ZnodesReply] | None = None,
+) -> Request[ZnodesReply]:
+    """Change znodes, all or nothing.
+
+    after: another request of this kind that was sent before, and perhaps not answered. This one is applied behind it. A
+    node that has not applied `after` refuses this one as NotReady, and nothing is kept. The order ends with the first
+    sending: who asks again because a session ended waits until the earlier requests are answered.
+    """
 
 def range_bounds(start: Key, end: Key, prefix: Key | None) -> tuple[Key, Key]:
     """(start, end) of the arguments of a range: prefix, or start and end. Raises InvalidArgument."""

@@ -16,9 +16,10 @@ from raftmeta.bindings.commands cimport (append_op, append_txn, check_encoded, r
                                          take_key, take_number, take_operation, take_page, take_value)
 from raftmeta.bindings.puts cimport append_puts, pairs_of
 from raftmeta.bindings.revision cimport Revision, new_revision
+from raftmeta.bindings.znodes cimport take_root, znodes_are_urgent, znodes_reply, znodes_request
 from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
-                                     COMMAND_USER, OP_ADD,
+                                     COMMAND_USER, COMMAND_ZNODES, OP_ADD,
                                      OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
                                      OP_MUST_EXIST, OP_PUT, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Command, Op,
                                      command_encode, command_init, command_release)
@@ -442,6 +443,68 @@ def machine_call(bytes machine not None, bytes call not None, fence=None):
     return request
 
 
+# One command, whose operations are encoded when it is prepared.
+@cython.final
+@cython.no_gc
+cdef class _Znodes(Request):
+    cdef tuple operations
+    cdef tuple identities
+    cdef object root
+    cdef object lease
+    cdef uint64_t owner
+    cdef bytes encoded          # what is asked, as in the command
+    cdef _Znodes after          # it is applied behind that one, if both are sent in one session; forgotten when sent
+    cdef uint64_t session       # in which it was sent last, and with which sequence
+    cdef uint64_t sequence
+
+    def under(self, prefix):
+        self.fence = prefix.fence(self.fence)
+        self.root = prefix.key(self.root)
+        return self
+
+    cdef int _take(self) except -1:
+        cdef Bytes root
+        take_root(self.root, &root)
+        _take_lease_id(self.lease, &self.owner)
+        self.encoded = znodes_request(self.operations, self.identities, self.value_bytes_max)
+        return 0
+
+    cdef int append(self, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
+                    Vec[uint8_t]* out) except -1:
+        cdef Command command
+        command_init(&command)
+        command.kind = COMMAND_ZNODES
+        command.session = session
+        command.sequence = sequence
+        command.lowest_unanswered = lowest_unanswered
+        command.fence = self.taken
+        command.id = self.owner
+        take_root(self.root, &command.name)
+        take_value(self.encoded, "operations", <uint32_t>len(self.encoded), &command.data)
+        if self.after is not None and self.after.session == session:
+            command.pointer = self.after.sequence
+        status = command_encode(&command, out)
+        command_release(&command)
+        check_encoded(status)
+        self.after = None
+        self.session = session
+        self.sequence = sequence
+        return 0
+
+
+def znodes(operations, lease=0, identities=(), root="zookeeper", fence=None, _Znodes after=None):
+    cdef _Znodes request = _Znodes.__new__(_Znodes)
+    request.operations = tuple(operations)
+    request.identities = tuple(identities)
+    request.root = root
+    request.lease = lease
+    request.fence = fence_of(fence)
+    request.after = after
+    request.is_urgent = request.fence is not None or znodes_are_urgent(request.operations)
+    request.purpose = PURPOSE_ZNODES
+    return request
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 def with_result(Revision answer not None, result):
     return new_revision(answer.revision, answer.index, result)
@@ -450,6 +513,8 @@ def with_result(Revision answer not None, result):
 cdef object command_answer(uint8_t purpose, uint64_t revision, uint64_t index, const uint8_t* data, size_t length):
     if purpose == PURPOSE_REVISION:
         return new_revision(revision, index, None)
+    if purpose == PURPOSE_ZNODES:
+        return znodes_reply(revision, index, data, length)
     body = read_result(data, length)[2]
     if purpose == PURPOSE_NUMBER:
         return body

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from raftmeta.bindings.requests import (
@@ -66,6 +67,7 @@ from raftmeta.errors import (
     error_from_status,
     permission_denied,
     quota_exceeded,
+    znode_refused,
 )
 
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ class Channel:
         self.encoder = RequestEncoder(4 << 20)  # until the node says how large values may be
         self.session_ttl_s = session_ttl_s
         self.leases: dict[int, KeptLease] = {}  # kept alive, by id
+        self.on_connection: Callable[[bool], object] | None = None  # called when a node begins and ends to serve it
         self.counters = {"requests": 0, "requests_repeated": 0, "connects": 0, "sessions": 0}
         self._endpoints = endpoints
         self._cluster = cluster
@@ -395,6 +398,9 @@ class Channel:
             return
         if request.is_sent_once:
             self._end(request, error_from_status(status, revision=revision))
+        elif status == statuses.ZNODE_REFUSED and body:
+            position, code = answer_value(VALUES, 0, 0, body)[0][2]
+            self._end(request, znode_refused(position, code, revision))
         elif status == statuses.OUTCOME_UNKNOWN or status in statuses.FATAL:
             request.doubts += 1
             self._later(request)
@@ -535,6 +541,8 @@ class Channel:
         for request in list(self._requests.values()):
             if request.connection is None:
                 self._send(request, connection)
+        if old is None and self.on_connection is not None:
+            self.on_connection(True)
 
     def _on_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -551,6 +559,8 @@ class Channel:
             self._home = None
             self._at_home.clear()
             self._leader = ""
+            if self.on_connection is not None:
+                self.on_connection(False)
         for id, (where, events) in list(self._watches.items()):
             if where is connection:
                 del self._watches[id]

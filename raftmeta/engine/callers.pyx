@@ -38,8 +38,8 @@ from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_ANSWERED_BY_INSTALL, MARK_COMMAND_PROPOSED, MARK_PROPOSED_AGAIN,
                                     MARK_READ_ROUND_VOID, MARK_REFUSED_AND_IN_DOUBT, MARK_REFUSED_AND_QUEUED,
                                     MARK_SECOND_COPY_APPLIED, mark)
-from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUTCOME_UNKNOWN, OVERLOADED,
-                              RESULT_EVICTED, WITHDRAWN, is_fatal, status_t)
+from raftmeta.status cimport (NO_LEADER, NO_MEMORY, NODE_CLOSED, NOT_READY, OK, OUT_OF_ORDER, OUTCOME_UNKNOWN,
+                              OVERLOADED, RESULT_EVICTED, WITHDRAWN, is_fatal, status_t)
 from raftmeta.wire.msgpack cimport Reader, read_array, read_uint, reader_over
 
 cdef enum:
@@ -375,6 +375,12 @@ cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
         return          # answered before: this is a second copy in the log
     at = &engine.calls.own.commands.at(position)
     if at.state == OUTSTANDING_DONE:
+        return
+    # It came into the log before the command that it names. Nothing was done and nothing is kept, so the same one goes
+    # again at the next tick. Its sequence stays open: the commands that name this one must not be taken for answered.
+    if answer.status == OUT_OF_ORDER:
+        at.state = OUTSTANDING_QUEUED
+        engine.calls.own.was_sent_back = True
         return
     _complete(engine, at, answer.status, answer.revision, answer.index, engine.calls.answer_bytes.data + answer.offset,
               answer.length)

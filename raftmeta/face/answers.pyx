@@ -6,13 +6,14 @@ It decides how a result of the replicated machine looks in Python. It never wait
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 
+from raftmeta.bindings.commands cimport read_result
 from raftmeta.bindings.revision cimport new_revision
 from raftmeta.bindings.verbs cimport command_answer
 from raftmeta.loop.tickets cimport Ticket
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.status cimport OK
+from raftmeta.status cimport OK, ZNODE_REFUSED
 
-from raftmeta.errors import InvalidArgument, error_from_status
+from raftmeta.errors import InvalidArgument, error_from_status, znode_refused
 
 
 cdef object answer_of(const Ticket* ticket, uint8_t purpose):
@@ -28,6 +29,9 @@ cdef object answer_of(const Ticket* ticket, uint8_t purpose):
 
 
 cdef object error_of(const Ticket* ticket):
+    if ticket.status == ZNODE_REFUSED and ticket.body != NULL:
+        position, code = read_result(ticket.body, ticket.length)[2]
+        return znode_refused(position, code, ticket.revision)
     return error_from_status(ticket.status, revision=ticket.revision)
 
 

@@ -1,11 +1,12 @@
-"""raftmeta.metastore: KIP-273's KafkaMetastore, which is Kafka's ZooKeeperClient, on ZooKeeper.
+"""raftmeta.metastore: KIP-273's KafkaMetastore, which is Kafka's ZooKeeperClient, on ZooKeeper and on raftmeta.
 
     from raftmeta import metastore
 
     with metastore.connect("127.0.0.1:2181/kafka") as store:
         store.handle_request(metastore.CreateRequest("/brokers", b"")).maybe_throw()
 
-A connection string chooses the store: `host:2181,host2:2181/chroot` or `zookeeper://` (docs/metastore.md).
+A connection string chooses the store: `host:2181,host2:2181/chroot` and `zookeeper://` name an ensemble of ZooKeeper,
+`raft://host:7700,host2:7700/chroot` a cluster of raftmeta, `embedded://` a node in this process (docs/metastore.md).
 """
 
 from __future__ import annotations
@@ -189,6 +190,10 @@ async def _open(url: MetastoreUrl, caller: Caller) -> AioMetastore:
 
 
 def _source(url: MetastoreUrl) -> Source:
+    if url.store is not None:
+        from raftmeta.metastore.stores import ClientStore, NodeStore  # loads the engine
+
+        return NodeStore(url) if url.scheme == "embedded" else ClientStore(url)
     from raftmeta.metastore.zookeeper import ZooKeeperSource  # needs kazoo
 
     return ZooKeeperSource(url.place, url.chroot, url.auth, session_timeout_s=url.settings.session_timeout_s)

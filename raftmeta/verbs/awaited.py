@@ -11,16 +11,17 @@ from typing import Any, TypeVar
 
 from raftmeta.bindings import verbs
 from raftmeta.bindings.revision import Revision
-from raftmeta.bindings.verbs import Request
+from raftmeta.bindings.verbs import Request, revision_of
 from raftmeta.interfaces import FenceLike
 from raftmeta.members.plans import Change, adding, removing, replacing, voting
-from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, check_callable
-from raftmeta.results import MemberStatus, TxnReply
+from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, ZnodeOperation, check_callable
+from raftmeta.results import MemberStatus, TxnReply, ZnodeFound, ZnodesReply
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.blocking import HasId
 from raftmeta.verbs.lease import AioLease
 from raftmeta.verbs.rights import AioAuth
 from raftmeta.verbs.watch import AioWatch
+from raftmeta.verbs.znodes import ZNODE_ROOT, ZnodePlace
 
 __all__ = ["AioVerbs"]
 
@@ -184,6 +185,27 @@ class AioVerbs:
         """Do all of `then` if every compare holds, else all of `otherwise`: in one revision, or refused as a whole."""
         return await self._ask(verbs.txn(compares, then, otherwise, fence), timeout_s)
 
+    async def znodes(
+        self,
+        operations: Iterable[ZnodeOperation],
+        *,
+        lease: int | HasId = 0,
+        identities: Iterable[tuple[Key, Key]] = (),
+        root: Key = ZNODE_ROOT,
+        fence: FenceLike | None = None,
+        timeout_s: float | None = 5.0,
+    ) -> ZnodesReply:
+        """Do all of these operations on znodes in one revision, or none: then ZnodeRefused says which one, and why.
+
+        operations: ZnodeCreate, ZnodeDelete, ZnodeSetData, ZnodeSetAcl, ZnodeCheck. Each sees those before it.
+        lease: an id or a Lease, the owner of ephemerals; if it is gone, nothing is done (code -112). 0: none.
+        identities: (scheme, id) of who asks, for the lists of rights, as ("digest", "user:hash"). A client may name
+            some only while rights are off (PermissionDenied). ("super", "") may do everything.
+        root: the prefix of all keys of the tree, at most 64 bytes without a slash. fence: as in put.
+        Raises NotExecuted, CommandRefused while a member of the cluster is too old, OutcomeUnknown.
+        """
+        return await self._ask(verbs.znodes(operations, lease, identities, root, fence), timeout_s)
+
     async def compact(self, revision: int, *, timeout_s: float | None = 5.0) -> Revision:
         """Forget the history below revision: reads and watches there are Compacted from now on."""
         return await self._ask(verbs.compact(revision), timeout_s)
@@ -239,6 +261,27 @@ class AioVerbs:
             delimiter=delimiter,
         )
         return await self._range(asked, timeout_s)
+
+    async def znode(
+        self,
+        path: str,
+        *,
+        children: bool = False,
+        root: Key = ZNODE_ROOT,
+        revision: int = 0,
+        local: bool = False,
+        timeout_s: float | None = 5.0,
+    ) -> ZnodeFound | None:
+        """A znode, None without one; linearizable. path: as "/brokers/ids"; of a tree that has this root.
+
+        children: also the names of its children. revision, local: as in get. It asks no list of rights: its stat, kind
+        and acl are in .znode. A key of the tree that is no znode is not found.
+        """
+        place = ZnodePlace(path, root, local=local)
+        found = place.found(await self._range(place.itself(revision_of(revision, "revision")), timeout_s))
+        if found is None or not children:
+            return found
+        return await place.with_children(found, lambda asked: self._range(asked, timeout_s))
 
     # --- leases and watches -------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from raftmeta.operations import (
     TxnResult,
     Update,
     prefix_end,
+    with_key,
 )
 from raftmeta.results import TxnReply, WatchBatch, WatchEvent, WatchReset
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
@@ -143,7 +144,7 @@ class Prefix:
     # --- on the way out -----------------------------------------------------------------------------------------------
 
     def record(self, record: KeyRecord) -> KeyRecord:
-        return KeyRecord(self._rest(record.key), *record[1:])
+        return with_key(record, self._rest(record.key))
 
     def found(self, record: KeyRecord | None) -> KeyRecord | None:
         return None if record is None else self.record(record)

@@ -10,6 +10,7 @@ import pytest
 
 import raftmeta
 from raftmeta import aio
+from raftmeta.bindings import verbs
 from tests.client.raw import FakeNode
 from tests.wire.names import Status
 
@@ -74,6 +75,43 @@ async def test_a_refusal_of_a_second_sending_says_nothing_of_the_first(status: i
 async def test_a_node_that_cannot_now_is_asked_again(status: int) -> None:
     async with FakeNode(Steps(status, status, "done")) as node, aio.Client(node.url) as client:
         assert int(await client.put("k", "1")) == 5
+
+
+@pytest.mark.asyncio
+async def test_a_request_for_znodes_names_the_one_before_it() -> None:
+    """Three are sent without waiting, and each names the sequence before it; one that came too early is sent again."""
+    applied = msgpack.packb([0, 5, []])
+    script = Steps("silence", Status.OUT_OF_ORDER, "done")
+
+    def answer_all(node: FakeNode, request: dict[str, Any], answer: Any) -> None:
+        script(node, request, lambda status, *_: answer(status, 5, applied if status == Status.OK else b""))
+
+    async with FakeNode(answer_all) as node, aio.Client(node.url) as client:
+        await client.ready()
+        before, futures = None, []
+        for _ in range(3):
+            request = verbs.znodes([], after=before)
+            futures.append(client._carry(request, client._prepare(request, 30.0)))
+            before = request
+        replies = await asyncio.gather(*futures[1:])
+        futures[0].cancel()
+        assert [reply.results for reply in replies] == [[], []]
+        sent = [one for one in map(msgpack.unpackb, node.commands) if one[0] == 15]
+        assert [(one[2], one[-1]) for one in sent] == [(1, 0), (2, 1), (3, 2), (2, 1)]
+
+
+@pytest.mark.asyncio
+async def test_a_refusal_of_znodes_tells_position_and_code() -> None:
+    """The body of the refusal, as the machine writes it."""
+    body = msgpack.packb([Status.ZNODE_REFUSED, 9, [3, -110]])
+
+    def refuse(_node: FakeNode, _request: dict[str, Any], answer: Any) -> None:
+        answer(Status.ZNODE_REFUSED, 9, body)
+
+    async with FakeNode(refuse) as node, aio.Client(node.url) as client:
+        with pytest.raises(raftmeta.ZnodeRefused) as refused:
+            await client.znodes([])
+        assert (refused.value.position, refused.value.code, refused.value.revision) == (3, -110, 9)
 
 
 @pytest.mark.asyncio

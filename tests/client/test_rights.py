@@ -16,7 +16,7 @@ import raftmeta
 from raftmeta import aio
 from raftmeta.bindings import scram
 from raftmeta.bindings.requests import VALUES
-from raftmeta.operations import Get, Put, Version
+from raftmeta.operations import Get, Put, Version, ZnodeCheck, ZnodeCreate
 from tests.client.nodes import serving
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_ports, wait_until
@@ -125,6 +125,21 @@ def test_what_a_user_may_not_is_denied(guarded: tuple[raftmeta.Node, str], ask: 
         ask(client)
     assert denied.value.principal == "user" and isinstance(denied.value, raftmeta.NotExecuted)
     assert node.range().records == before.records
+
+
+def test_requests_for_znodes_are_denied_by_keys_and_by_identities(guarded: tuple[raftmeta.Node, str]) -> None:
+    """A znode is a key: rights on it decide. Whom a client claims to be nobody proved, so it may claim nobody."""
+    with as_user(guarded[1]) as client:
+        wait_until(lambda: client.status().feature_level >= 4, timeout_s=20, what="the level of znodes")
+        assert client.znodes([ZnodeCreate("/z", b"1")], root="a").results[0].path == "/z"  # type: ignore[union-attr]
+        assert client.znode("/z", root="a") is not None
+        with pytest.raises(raftmeta.PermissionDenied) as denied:
+            client.znodes([ZnodeCheck("/z"), ZnodeCreate("/z")], root="b")
+        assert (denied.value.right, denied.value.start) == ("read", b"b/z")
+        with pytest.raises(raftmeta.PermissionDenied):
+            client.znodes([ZnodeCheck("/z")], root="a", identities=[("digest", "me:hash")])
+        with pytest.raises(raftmeta.PermissionDenied):
+            client.znode("/z", root="b")
 
 
 def test_a_denial_names_what_is_missing(guarded: tuple[raftmeta.Node, str]) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from raftmeta.conformance.aio_kit import EventLoop
 from tests.metastore.faces import FACES, connected
-from tests.metastore.places import SESSION_S, Place, ZooKeeperPlace
+from tests.metastore.places import EmbeddedPlace, Place, RaftPlace, ZooKeeperPlace
 from tests.migrate import zookeeper_server
 
 WHY_NO_ZOOKEEPER = zookeeper_server.why_not()
-PLACES = [*([] if WHY_NO_ZOOKEEPER else ["zookeeper"])]
+PLACES = [*([] if WHY_NO_ZOOKEEPER else ["zookeeper"]), "raft", "embedded"]
 
 _numbers = itertools.count(1)
 
@@ -29,6 +29,20 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="package")
 def zookeeper_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPlace]:
     place = ZooKeeperPlace(tmp_path_factory.mktemp("zookeeper"))
+    yield place
+    place.close()
+
+
+@pytest.fixture(scope="package")
+def raft_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaftPlace]:
+    place = RaftPlace(tmp_path_factory.mktemp("raft"))
+    yield place
+    place.close()
+
+
+@pytest.fixture(scope="package")
+def embedded_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPlace]:
+    place = EmbeddedPlace(tmp_path_factory.mktemp("embedded"))
     yield place
     place.close()
 
@@ -60,7 +74,7 @@ def connect(
     with contextlib.ExitStack() as stack:
 
         def make(url: str | None = None, *, options: str = "", **settings: Any) -> Any:
-            settings.setdefault("session_timeout_s", SESSION_S)
+            settings.setdefault("session_timeout_s", place.session_s)
             made = connected(request.param, event_loop_thread, url or place.url(chroot, options), **settings)
             stack.callback(made.close)
             return made

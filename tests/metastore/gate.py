@@ -25,7 +25,10 @@ class Gate:
         self.restore()
 
     def restore(self) -> None:
-        """Let connections through again."""
+        """Let connections through again. Ignored where they are."""
+        with self._lock:
+            if self._listener is not None:
+                return
         listener = socket.create_server(("127.0.0.1", self._port))
         with self._lock:
             self._listener = listener

@@ -478,6 +478,26 @@ def test_an_event_comes_before_the_answer_that_shows_its_change(connect: Connect
         assert len(node.told) == len(children.told) == 2 + round, "the read that saw the child comes after both"
 
 
+def test_an_event_comes_before_the_refusal_that_shows_its_change(connect: Connect) -> None:
+    """M8: NODEEXISTS shows that somebody made the znode, and NONODE that somebody removed another one afterwards."""
+    store, other = connect(), connect()
+    node, beside = Node("/a"), Node("/b")
+    store.register_znode_change_handler(node)
+    store.register_znode_change_handler(beside)
+    for round in range(10):
+        other.handle_request(CreateRequest("/b", b"")).maybe_throw()
+        other.handle_request(CreateRequest("/gone", b"")).maybe_throw()
+        store.handle_requests([ExistsRequest("/a"), ExistsRequest("/b")])
+        other.handle_request(CreateRequest("/a", b"")).maybe_throw()
+        assert code(store, CreateRequest("/a", b"")) == Code.NODEEXISTS
+        assert node.told == ["created"] * (round + 1)
+        other.handle_request(DeleteRequest("/b")).maybe_throw()
+        other.handle_request(DeleteRequest("/gone")).maybe_throw()
+        assert code(store, GetDataRequest("/gone") if round % 2 else DeleteRequest("/gone")) == Code.NONODE
+        assert beside.told == ["deleted"] * (round + 1)
+        other.handle_request(DeleteRequest("/a")).maybe_throw()
+
+
 def test_a_handler_is_unregistered_by_its_path(connect: Connect) -> None:
     """M8: it is not called any more, armed or not; another one takes its place at once."""
     store, other = connect(), connect()

@@ -26,6 +26,24 @@ def test_kafkas_connection_string_is_zookeeper() -> None:
     assert parse("h").chroot == parse("h/").chroot == ""
 
 
+def test_a_cluster_of_raftmeta_is_named_by_its_clients_addresses() -> None:
+    """M1: the path is the chroot; other options are those of the back end."""
+    url = parse("raft://h:7700,h2:7700/kafka/one?cluster=c&owner=me&auth=digest:u:p&root=zk")
+    assert (url.scheme, url.place, url.chroot, url.root) == ("raft", "h:7700,h2:7700", "/kafka/one", "zk")
+    assert url.store == ("raft://h:7700,h2:7700", {"cluster": "c", "owner": "me"})
+    assert parse("raft://h:7700").root == "zookeeper"
+    unix = parse("raft+unix:///folder/of/a?chroot=/kafka&session_timeout_s=3")
+    assert (unix.chroot, unix.store[0], unix.settings.session_timeout_s) == ("/kafka", "raft+unix:///folder/of/a", 3.0)
+
+
+def test_a_node_in_the_process_is_named_by_its_folder() -> None:
+    """M1: the path is the folder, and the chroot an option; settings of Config stand in the URL, too."""
+    url = parse("embedded:///data/a?name=a&peers=a=h:1,b=h:2&election_timeout_s=0.5&chroot=/kafka")
+    assert (url.scheme, url.chroot, url.store["data_dir"]) == ("embedded", "/kafka", "/data/a")
+    assert url.store["peers"] == {"a": "h:1", "b": "h:2"}
+    assert url.store["config"].election_timeout_s == 0.5
+
+
 def test_an_argument_goes_before_an_option() -> None:
     """Both name the same setting."""
     text = "h?session_timeout_s=6&max_in_flight_requests=5&auth=digest:me:a:b"
@@ -48,6 +66,15 @@ def test_an_argument_goes_before_an_option() -> None:
         ("h?session_timeout_s=soon", "session_timeout_s"),
         ("h?session_timeout_s=0", "session_timeout_s"),
         ("h?root=zk", "root"),
+        ("raft:///kafka", "url"),
+        ("raft://h:7700/a//b", "url"),
+        ("raft://h:7700/kafka?root=a/b", "root"),
+        ("raft://h:7700/kafka?prefix=app/", "prefix"),
+        ("raft://h:7700/kafka?chroot=/a", "chroot"),
+        ("raft://h:7700?session_timeout_s=0", "session_timeout_s"),
+        ("embedded:///folder?name=a", "peers"),
+        ("embedded:///folder?name=a&peers=a=h:1&chroot=a", "url"),
+        ("embedded:///folder?name=a&peers=a=h:1&colour=red", "colour"),
     ],
 )
 def test_a_wrong_string_names_what_is_wrong(text: str, field: str) -> None:
