@@ -54,6 +54,12 @@ cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t r
     if at.state == OUTSTANDING_DONE:
         broken(&engine.promises.broken, BROKEN_ANSWERED_TWICE, revision, status)
         return
+    _complete_waiting(engine, at, status, revision, index, body, length)
+
+
+# One of which the caller has seen that it is not DONE.
+cdef inline void _complete_waiting(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
+                                   const uint8_t* body, uint32_t length) noexcept nogil:
     if at.submission.owner != NULL:
         engine.callers.done(engine.callers.self, at.submission.owner, status, revision, index, body, length)
     free(at.submission)
@@ -84,9 +90,15 @@ cdef void _reject(Engine* engine, Submission* submission, status_t status) noexc
 
 cdef bint _enqueue(CommandQueue* queue, Submission* submission) noexcept nogil:
     cdef Outstanding item
-    memset(&item, 0, sizeof(Outstanding))
+    # Field by field: so it stays in registers until it stands in the queue.
     item.submission = submission
     item.state = OUTSTANDING_QUEUED
+    item.was_claimed = 0
+    item.proposals = 0
+    item.context = 0
+    item.proposed_tick = 0
+    item.name = 0
+    item.earlier = 0
     return queue.commands.push(item)
 
 
@@ -376,8 +388,8 @@ cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
     at = &engine.calls.own.commands.at(position)
     if at.state == OUTSTANDING_DONE:
         return
-    _complete(engine, at, answer.status, answer.revision, answer.index, engine.calls.answer_bytes.data + answer.offset,
-              answer.length)
+    _complete_waiting(engine, at, answer.status, answer.revision, answer.index,
+                      engine.calls.answer_bytes.data + answer.offset, answer.length)
     if position == 0:
         _forget_answered(&engine.calls, &engine.calls.own)
 
