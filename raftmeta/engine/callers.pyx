@@ -554,9 +554,10 @@ cdef void callers_read_ready(Reads* reads, const ReadReady* ready) noexcept nogi
         if ready.context != round.context and ready.context != round.first_context:
             continue
         if ready.status == OK:
+            # Each answer was asked for after all of these reads were, so the lowest is enough.
+            round.index = min(round.index, ready.index) if round.is_answered else ready.index
             round.is_answered = True
-            round.index = ready.index
-        else:
+        elif not round.is_answered:
             mark(MARK_READ_ROUND_VOID)
             round.context = round.first_context = 0         # void: callers_repeat_reads asks again
         return
@@ -596,6 +597,11 @@ cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
     engine.reads.rounds.pop_front()
 
 
+# An answer, too, is asked for again while this node does not even know the entries up to its index to be committed.
+# How a false index held up all reads of a node until it was started anew:
+#     1. a leader whose memory is damaged, or that lies, answers a round with an index far beyond its log,
+#     2. another member leads, and its log never gets that far,
+#     3. rounds are served in order, and this one is never served.
 cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
     cdef size_t position
     cdef ReadRound* round
@@ -604,8 +610,8 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
         if engine.core_status.leader == 0:
             round.since_ns = engine.now_ns      # nobody is asked
             continue
-        if round.is_answered:
-            continue
+        if round.is_answered and round.index <= engine.applying.queued:
+            continue            # it is served as soon as that is applied
         if (round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks
                 or buggify(BUGGIFY_READS_ASKED_AGAIN)):
             if _ask_again(engine, round) != OK:
