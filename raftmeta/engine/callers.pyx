@@ -54,6 +54,12 @@ cdef void _complete(Engine* engine, Outstanding* at, status_t status, uint64_t r
     if at.state == OUTSTANDING_DONE:
         broken(&engine.promises.broken, BROKEN_ANSWERED_TWICE, revision, status)
         return
+    _complete_waiting(engine, at, status, revision, index, body, length)
+
+
+# One of which the caller has seen that it is not DONE.
+cdef inline void _complete_waiting(Engine* engine, Outstanding* at, status_t status, uint64_t revision, uint64_t index,
+                                   const uint8_t* body, uint32_t length) noexcept nogil:
     if at.submission.owner != NULL:
         engine.callers.done(engine.callers.self, at.submission.owner, status, revision, index, body, length)
     free(at.submission)
@@ -84,9 +90,15 @@ cdef void _reject(Engine* engine, Submission* submission, status_t status) noexc
 
 cdef bint _enqueue(CommandQueue* queue, Submission* submission) noexcept nogil:
     cdef Outstanding item
-    memset(&item, 0, sizeof(Outstanding))
+    # Field by field: so it stays in registers until it stands in the queue.
     item.submission = submission
     item.state = OUTSTANDING_QUEUED
+    item.was_claimed = 0
+    item.proposals = 0
+    item.context = 0
+    item.proposed_tick = 0
+    item.name = 0
+    item.earlier = 0
     return queue.commands.push(item)
 
 
@@ -382,8 +394,8 @@ cdef void _answer_own(Engine* engine, const Answer* answer) noexcept nogil:
         at.state = OUTSTANDING_QUEUED
         engine.calls.own.was_sent_back = True
         return
-    _complete(engine, at, answer.status, answer.revision, answer.index, engine.calls.answer_bytes.data + answer.offset,
-              answer.length)
+    _complete_waiting(engine, at, answer.status, answer.revision, answer.index,
+                      engine.calls.answer_bytes.data + answer.offset, answer.length)
     if position == 0:
         _forget_answered(&engine.calls, &engine.calls.own)
 
@@ -548,9 +560,10 @@ cdef void callers_read_ready(Reads* reads, const ReadReady* ready) noexcept nogi
         if ready.context != round.context and ready.context != round.first_context:
             continue
         if ready.status == OK:
+            # Each answer was asked for after all of these reads were, so the lowest is enough.
+            round.index = min(round.index, ready.index) if round.is_answered else ready.index
             round.is_answered = True
-            round.index = ready.index
-        else:
+        elif not round.is_answered:
             mark(MARK_READ_ROUND_VOID)
             round.context = round.first_context = 0         # void: callers_repeat_reads asks again
         return
@@ -590,6 +603,11 @@ cdef void _end_round(Engine* engine, status_t status) noexcept nogil:
     engine.reads.rounds.pop_front()
 
 
+# An answer, too, is asked for again while this node does not even know the entries up to its index to be committed.
+# How a false index held up all reads of a node until it was started anew:
+#     1. a leader whose memory is damaged, or that lies, answers a round with an index far beyond its log,
+#     2. another member leads, and its log never gets that far,
+#     3. rounds are served in order, and this one is never served.
 cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
     cdef size_t position
     cdef ReadRound* round
@@ -598,8 +616,8 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
         if engine.core_status.leader == 0:
             round.since_ns = engine.now_ns      # nobody is asked
             continue
-        if round.is_answered:
-            continue
+        if round.is_answered and round.index <= engine.applying.queued:
+            continue            # it is served as soon as that is applied
         if (round.context == 0 or engine.ticks - round.asked_tick >= engine.config.core.election_timeout_ticks
                 or buggify(BUGGIFY_READS_ASKED_AGAIN)):
             if _ask_again(engine, round) != OK:

@@ -53,7 +53,6 @@ cdef struct DiskJob:
     index_t first
     uint32_t bytes_max
     Slice records               # JOB_READ, JOB_PIECE: result, one chunk that the receiver drops; JOB_RECEIVE
-    GenesisRecord genesis       # JOB_IDENTITY
     SnapshotPoint point
     SnapshotFile file
     uint64_t offset
@@ -62,6 +61,7 @@ cdef struct DiskJob:
     Checking* checking
     const MachineLimits* limits     # JOB_LOAD
     Machine* machine            # JOB_RETIRE
+    GenesisRecord genesis       # JOB_IDENTITY; last, because it is long: no other job has a value here
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil          # NULL: no memory
 # A JOB_RETIRE that was never done takes its machine with it.

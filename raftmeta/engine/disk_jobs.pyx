@@ -5,8 +5,8 @@ change the order of jobs, retry, or touch a job before it has it or after it gav
 write is under way are the core's next write, and so one sync carries them all (thesis 10.2.1).
 """
 
-from libc.stdint cimport uint32_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from raftmeta.engine.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_CHECK, JOB_COMPACT, JOB_IDENTITY, JOB_LOAD,
@@ -15,7 +15,7 @@ from raftmeta.engine.disk_jobs cimport (JOB_ABANDON, JOB_BEGIN_LOG, JOB_CHECK, J
 from raftmeta.engine.snapshots.files cimport (check_step, read_piece, receive_abandon, receive_piece, receive_step,
                                               remove_sealed, take_step)
 from raftmeta.machine.machine cimport machine_destroy
-from raftmeta.raft.genesis cimport FOUNDED, JOINING
+from raftmeta.raft.genesis cimport FOUNDED, JOINING, GenesisRecord
 from raftmeta.raft.membership cimport membership_encode
 from raftmeta.raft.types cimport HardState, SnapshotPoint
 from raftmeta.status cimport INVARIANT_BROKEN, NO_SPACE, OK, status_t
@@ -24,8 +24,11 @@ from raftmeta.storage.wal cimport wal_append, wal_begin, wal_compact, wal_free_b
 from raftmeta.storage.wal_state cimport Wal
 
 cdef DiskJob* disk_job_create(DiskJobKind kind) noexcept nogil:
-    cdef DiskJob* job = <DiskJob*>calloc(1, sizeof(DiskJob))
+    cdef DiskJob* job = <DiskJob*>malloc(sizeof(DiskJob))
     if job != NULL:
+        memset(job, 0, <size_t>(<uint8_t*>&job.genesis - <uint8_t*>job))
+        if kind == JOB_IDENTITY:
+            memset(&job.genesis, 0, sizeof(GenesisRecord))
         job.kind = kind
         job.is_background = kind >= JOB_TAKE
     return job

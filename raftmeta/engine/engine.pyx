@@ -229,7 +229,8 @@ cdef void _take_of_users(Engine* engine, Submission* submission) noexcept nogil:
         _answer(engine, submission, BAD_FIELD, NULL, 0)     # the loop's own kinds do not come here
 
 
-cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
+# Whether this node cannot take it, in which case its caller was told why.
+cdef bint _is_refused(Engine* engine, Submission* submission) noexcept nogil:
     if engine.state == ENGINE_STOPPED:
         _answer(engine, submission, engine.fatal if engine.fatal != OK else NODE_CLOSED, NULL, 0)
     elif engine.state == ENGINE_GENESIS:
@@ -238,7 +239,15 @@ cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
                                           or submission.kind == SUBMIT_WATCH):
         _answer(engine, submission, NOT_READY, NULL, 0)
     else:
-        _checked(engine, _take(engine, submission))
+        return False
+    return True
+
+
+cdef void engine_submit(Engine* engine, Submission* submission) noexcept nogil:
+    if engine.state != ENGINE_RUNNING or engine.standing.was_removed:
+        if _is_refused(engine, submission):
+            return
+    _checked(engine, _take(engine, submission))
 
 
 # --- the disk ---------------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPP
                                     EVENT_DISK_WAITS, EVENT_FATAL, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
                                     EVENT_TRACE, Engine, Link)
 from raftmeta.engine.submission cimport (AWAIT_FOLLOWER, AWAIT_MEMBERSHIP, AWAIT_SNAPSHOT, AWAIT_USERS,
-                                         SUBMIT_SET_FAULTS, submission_is_awaited, submission_payload)
+                                         SUBMIT_SET_FAULTS, submission_is_awaited, submission_is_command,
+                                         submission_payload)
 from raftmeta.loop.event_log cimport (EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED, event_log_close, event_log_create,
                                       event_log_drop, event_log_write)
 from raftmeta.loop.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
@@ -455,7 +456,9 @@ cdef void _take_submissions(Loop* loop, uint32_t most) noexcept nogil:
             return
         submission = loop.submitted
         loop.submitted = submission.next
-        if submission_is_awaited(submission):
+        if submission_is_command(submission):
+            engine_submit(&loop.engine, submission)
+        elif submission_is_awaited(submission):
             _await(loop, submission)
         elif submission.kind == SUBMIT_SET_FAULTS:
             _set_faults(loop, submission)

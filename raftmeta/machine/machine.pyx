@@ -526,7 +526,7 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
         rights_lease_ended(&machine.rights, machine.ending.back().due.id)
         leases_end(&machine.leases, machine.ending.back())
         machine.ending.pop()
-    if rights_leases_ended(&machine.rights) != OK:
+    if machine.rights.must_show and rights_leases_ended(&machine.rights) != OK:
         return _fatal(result, NO_MEMORY)
     return _finish(machine, record, result, OK)
 

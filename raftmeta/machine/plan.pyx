@@ -108,15 +108,15 @@ cdef Planned* plan_find(Plan* plan, const Bytes* key) noexcept nogil:
 
 cdef status_t plan_touch(Plan* plan, const Bytes* key, Planned** planned) noexcept nogil:
     cdef size_t place = _lower_bound(plan, key)
-    cdef Planned fresh
     if place < plan.by_key.size and _compare_at(plan, place, key) == 0:
         planned[0] = _at(plan, place)
         return OK
     if plan.changes.size >= plan.changes_max:
         return TOO_MANY_CHANGES
-    _as_found(plan, key, &fresh)
-    if not plan.changes.push(fresh):
+    if not plan.changes.reserve(plan.changes.size + 1):
         return NO_MEMORY
+    plan.changes.size += 1
+    _as_found(plan, key, &plan.changes.back())
     if not _insert(plan, place, <uint32_t>plan.changes.size - 1):
         return NO_MEMORY
     planned[0] = &plan.changes.back()

@@ -8,7 +8,7 @@ from libc.string cimport memcmp, memcpy, memmove
 
 from raftmeta.machine.entry cimport Entry, entry_key
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT, Node, Separator
-from raftmeta.native.intrinsics cimport big64
+from raftmeta.native.intrinsics cimport big_short
 from raftmeta.native.prefetch cimport prefetch
 
 
@@ -83,14 +83,7 @@ cdef inline uint32_t common_length(const uint8_t* left, uint32_t left_length, co
 
 
 cdef inline uint64_t head_of(const uint8_t* key, uint32_t length, uint32_t prefix_length) noexcept nogil:
-    cdef uint8_t padded[8]
-    if length >= prefix_length + 8:
-        return big64(key + prefix_length)
-    if length <= prefix_length:
-        return 0
-    (<uint64_t*>padded)[0] = 0
-    memcpy(padded, key + prefix_length, length - prefix_length)
-    return big64(padded)
+    return big_short(key + prefix_length, length - prefix_length) if length > prefix_length else 0
 
 
 # Number of heads below `head`, without a branch that depends on the data.

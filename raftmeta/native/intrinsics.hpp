@@ -90,6 +90,31 @@ inline uint64_t load64(const void* p) noexcept { uint64_t v; memcpy(&v, p, 8); r
 inline uint32_t load32(const void* p) noexcept { uint32_t v; memcpy(&v, p, 4); return v; }
 inline uint64_t big64(const void* p) noexcept { return __builtin_bswap64(load64(p)); }
 
+// As load64 and big64, of `length` bytes of at most 8; zeros stand for those behind. Nothing is copied: a load of 8
+// bytes right behind the narrower stores of a copy waits until the stores have left for the cache.
+inline uint64_t load_short(const void* bytes, size_t length) noexcept {
+    const uint8_t* p = static_cast<const uint8_t*>(bytes);
+    if (length >= 8) return load64(p);
+    if (length >= 4)
+        return load32(p) | static_cast<uint64_t>(load32(p + length - 4)) << (8 * (length - 4));
+    if (length == 0) return 0;
+    size_t middle = length / 2;  // of 1 to 3 bytes: with the first and the last all of them
+    return p[0] | static_cast<uint64_t>(p[middle]) << (8 * middle)
+           | static_cast<uint64_t>(p[length - 1]) << (8 * (length - 1));
+}
+inline uint64_t big_short(const void* p, size_t length) noexcept { return __builtin_bswap64(load_short(p, length)); }
+
+// Zero the bytes of a struct. If the compiler knows the size, it takes a string instruction for memset, which needs
+// longer to begin than these stores take.
+inline void clear_struct(void* bytes, size_t size) noexcept {
+    uint8_t* p = static_cast<uint8_t*>(bytes);
+    for (; size >= 64; p += 64, size -= 64) memset(p, 0, 64);
+    if (size & 32) { memset(p, 0, 32); p += 32; }
+    if (size & 16) { memset(p, 0, 16); p += 16; }
+    if (size & 8) { memset(p, 0, 8); p += 8; }
+    for (size &= 7; size; --size) *p++ = 0;
+}
+
 // 64 x 64 -> 128 bits, folded by xor: the mixing step of the "mum" family of hashes.
 inline uint64_t fold(uint64_t a, uint64_t b) noexcept {
     unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
@@ -112,9 +137,7 @@ inline Hash128 hash128(uint64_t seed, const void* bytes, size_t length) noexcept
         b = fold(b ^ y ^ k0, x ^ k1) + a;
         p += 16; rest -= 16;
     }
-    uint8_t tail[16] = {0};
-    if (rest) memcpy(tail, p, rest);
-    uint64_t x = load64(tail), y = load64(tail + 8);
+    uint64_t x = load_short(p, rest), y = rest > 8 ? load_short(p + 8, rest - 8) : 0;
     a = fold(a ^ x ^ k2, y ^ k3 ^ length);
     b = fold(b ^ y ^ k0, x ^ k1 ^ (length << 1)) + a;
     Hash128 out;

@@ -12,4 +12,7 @@ cdef extern from "intrinsics.hpp" namespace "raftmeta" nogil:
     uint64_t load64(const void* p)
     uint32_t load32(const void* p)
     uint64_t big64(const void* p)
+    uint64_t load_short(const void* p, size_t length)
+    uint64_t big_short(const void* p, size_t length)
+    void clear_struct(void* p, size_t size)
     uint64_t next_random(uint64_t* state)

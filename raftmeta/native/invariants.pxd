@@ -8,6 +8,10 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.status cimport INVARIANT_BROKEN, status_t
 
+cdef extern from "invariants.hpp" namespace "raftmeta" nogil:
+    # Keep the belief at kept, and its numbers; one that is kept there already stays.
+    void keep_broken(uint32_t* kept, uint64_t* kept_a, uint64_t* kept_b, uint32_t what, uint64_t a, uint64_t b)
+
 # Zeroed: all held.
 cdef struct Broken:
     uint32_t what               # a number of one of the lists
@@ -15,8 +19,5 @@ cdef struct Broken:
     uint64_t b
 
 cdef inline status_t broken(Broken* first, uint32_t what, uint64_t a, uint64_t b) noexcept nogil:
-    if first.what == 0:
-        first.what = what
-        first.a = a
-        first.b = b
+    keep_broken(&first.what, &first.a, &first.b, what, a, b)
     return INVARIANT_BROKEN

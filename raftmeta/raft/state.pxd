@@ -10,6 +10,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Ring, Vec
+from raftmeta.native.invariants cimport keep_broken
 from raftmeta.raft.invariants cimport Invariant
 from raftmeta.raft.log cimport Log, log_append
 from raftmeta.raft.progress cimport Progress
@@ -176,10 +177,7 @@ cdef struct Core:
 
 # Remember the first belief that was wrong; the core does nothing any more (docs/invariants.md).
 cdef inline status_t broken(Core* core, Invariant what, uint64_t a, uint64_t b) noexcept nogil:
-    if core.broken == 0:
-        core.broken = what
-        core.broken_a = a
-        core.broken_b = b
+    keep_broken(&core.broken, &core.broken_a, &core.broken_b, what, a, b)
     core.fatal = INVARIANT_BROKEN
     return INVARIANT_BROKEN
 

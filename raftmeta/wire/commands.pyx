@@ -8,12 +8,13 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.native.containers cimport Vec
+from raftmeta.native.intrinsics cimport clear_struct
 from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
-from raftmeta.wire.msgpack cimport (MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max, pack_array, pack_bin,
-                                    pack_byte, pack_int, pack_uint, read_array, read_array_max, read_bin, read_done,
-                                    read_fail, read_int, read_nil, read_uint, reader_over, unsigned_max, write_array,
-                                    write_bin, write_bool, write_fail, write_int, write_nil, write_room, write_uint,
-                                    write_up_to, writer_at)
+from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max,
+                                    pack_array, pack_bin, pack_byte, pack_int, pack_uint, read_array, read_array_max,
+                                    read_bin, read_done, read_fail, read_int, read_left, read_nil, read_peek,
+                                    read_uint, reader_over, unsigned_max, write_array, write_bin, write_bool,
+                                    write_fail, write_int, write_nil, write_room, write_uint, write_up_to, writer_at)
 from raftmeta.wire.znodes cimport znodes_check, znodes_decode
 
 cdef extern from *:
@@ -22,6 +23,7 @@ cdef extern from *:
 
 cdef enum:
     OP_ELEMENTS = 2                     # kind, flags
+    TXN_ELEMENTS = 3                    # compares, then, else
     COMPARE_ELEMENTS = 4                # target, result, key, operand
     ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
     SPOKEN_ELEMENTS = 5                 # COMMAND_SPOKEN, speaker, principal, rights' revision, the command's bytes
@@ -228,7 +230,7 @@ cdef void command_release(Command* command) noexcept nogil:
 
 # The arenas stand last in Command and keep their memory.
 cdef void command_clear(Command* command) noexcept nogil:
-    memset(command, 0, <size_t>(<uint8_t*>&command.txns - <uint8_t*>command))
+    clear_struct(command, <size_t>(<uint8_t*>&command.txns - <uint8_t*>command))
     command.txns.clear()
     command.compares.clear()
     command.ops.clear()
@@ -239,14 +241,29 @@ cdef void command_clear(Command* command) noexcept nogil:
 
 
 # --- decode -----------------------------------------------------------------------------------------------------------
+# read_uint and read_array_max, with the short form in line: of a put nearly all are.
+cdef inline uint64_t _read_short_uint(Reader* reader, uint64_t most) noexcept nogil:
+    cdef uint8_t tag = read_peek(reader)
+    if tag > 0x7f or tag > most:
+        return read_uint(reader, most)
+    reader.at += 1
+    return tag
+
+cdef inline uint32_t _read_short_array(Reader* reader, uint32_t most) noexcept nogil:
+    cdef uint32_t count = read_peek(reader) ^ <uint32_t>MSGPACK_FIXED_ARRAY
+    if count > 0x0f or count > most or count >= read_left(reader):
+        return read_array_max(reader, most)
+    reader.at += 1
+    return count
+
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef Reader reader = reader_over(payload, length)
     cdef Bytes spoken
     command_clear(command)
     if length > COMMAND_BYTES_MAX:
         return VALUE_TOO_LARGE
-    cdef uint32_t elements = read_array_max(&reader, ENVELOPE_ELEMENTS + 16)
-    command.kind = <uint8_t>read_uint(&reader, 0xff)
+    cdef uint32_t elements = _read_short_array(&reader, ENVELOPE_ELEMENTS + 16)
+    command.kind = <uint8_t>_read_short_uint(&reader, 0xff)
     if command.kind == COMMAND_SPOKEN and elements == SPOKEN_ELEMENTS:
         if _read_spoken(&reader, command, &spoken) != OK:
             return reader.status
@@ -342,36 +359,45 @@ cdef void _read_root(Reader* reader, Command* command) noexcept nogil:
         read_fail(reader, NO_MEMORY)
 
 cdef void _read_txn(Reader* reader, Command* command, uint32_t position, int depth) noexcept nogil:
-    cdef Txn txn
-    memset(&txn, 0, sizeof(Txn))
-    read_array(reader, 3)
-    _read_compares(reader, command, &txn)
-    _read_ops(reader, command, &txn.then_first, &txn.then_count, depth)
-    _read_ops(reader, command, &txn.else_first, &txn.else_count, depth)
-    if reader.status == OK:
-        command.txns.data[position] = txn
+    cdef uint32_t compares, first, count
+    if _read_short_array(reader, TXN_ELEMENTS) != TXN_ELEMENTS:
+        read_fail(reader, BAD_FIELD)
+    compares = _read_compares(reader, command)
+    # The arena may move with each list.
+    command.txns.data[position].compare_first = <uint32_t>command.compares.size - compares
+    command.txns.data[position].compare_count = compares
+    first = <uint32_t>command.ops.size
+    count = _read_ops(reader, command, depth)
+    command.txns.data[position].then_first = first
+    command.txns.data[position].then_count = count
+    first = <uint32_t>command.ops.size
+    count = _read_ops(reader, command, depth)
+    command.txns.data[position].else_first = first
+    command.txns.data[position].else_count = count
 
 # The count of one more list of operations or compares. The bytes left and OPS_MAX in all bound it, so the arena can
 # grow
 # before the elements are read.
 cdef inline uint32_t _read_list(Reader* reader, const Command* command) noexcept nogil:
-    cdef uint32_t count = read_array_max(reader, ~<uint32_t>0)
+    cdef uint32_t count = _read_short_array(reader, ~<uint32_t>0)
     if command.compares.size + command.ops.size + count > OPS_MAX:
         read_fail(reader, COMMAND_INVALID)
         return 0
     return count
 
-cdef void _read_compares(Reader* reader, Command* command, Txn* txn) noexcept nogil:
+# How many there are, at the end of the arena.
+cdef uint32_t _read_compares(Reader* reader, Command* command) noexcept nogil:
+    cdef uint32_t first = <uint32_t>command.compares.size
+    cdef uint32_t count = _read_list(reader, command)
     cdef uint32_t i
-    txn.compare_first = <uint32_t>command.compares.size
-    txn.compare_count = _read_list(reader, command)
-    if not command.compares.resize(txn.compare_first + txn.compare_count):
+    if not command.compares.resize(first + count):
         read_fail(reader, NO_MEMORY)
-        return
-    for i in range(txn.compare_count):
-        _read_compare(reader, command.compares.data + txn.compare_first + i)
+        return 0
+    for i in range(count):
+        _read_compare(reader, command.compares.data + first + i)
         if reader.status != OK:
-            return
+            break
+    return count
 
 cdef void _read_compare(Reader* reader, Compare* compare) noexcept nogil:
     cdef status_t status
@@ -391,31 +417,33 @@ cdef void _read_compare(Reader* reader, Compare* compare) noexcept nogil:
     if status != OK:
         read_fail(reader, status)
 
-# A list takes its whole place in the arena first: transactions nested in it put their lists behind it.
-cdef void _read_ops(Reader* reader, Command* command, uint32_t* first, uint32_t* count, int depth) noexcept nogil:
+# How many there are, from where the arena ended. A list takes its whole place in the arena first: transactions nested
+# in it put their lists behind it.
+cdef uint32_t _read_ops(Reader* reader, Command* command, int depth) noexcept nogil:
+    cdef uint32_t first = <uint32_t>command.ops.size
+    cdef uint32_t count = _read_list(reader, command)
     cdef uint32_t i
     cdef status_t status
-    first[0] = <uint32_t>command.ops.size
-    count[0] = _read_list(reader, command)
-    if not command.ops.resize(first[0] + count[0]):
+    if not command.ops.resize(first + count):
         read_fail(reader, NO_MEMORY)
-        return
-    for i in range(count[0]):
-        _read_op(reader, command, first[0] + i, depth)
+        return 0
+    for i in range(count):
+        _read_op(reader, command, first + i, depth)
         if reader.status != OK:
-            return
-        status = _check_result_from(command.ops.data + first[0], i)
+            break
+        status = _check_result_from(command.ops.data + first, i)
         if status != OK:
             read_fail(reader, status)
+    return count
 
 # Read into the zeroed place `position` of the arena, which moves when a nested transaction makes it grow.
 cdef inline void _read_op(Reader* reader, Command* command, uint32_t position, int depth) noexcept nogil:
     cdef Op* op = command.ops.data + position
-    cdef uint32_t elements = read_array_max(reader, OP_ELEMENTS + 16)
+    cdef uint32_t elements = _read_short_array(reader, OP_ELEMENTS + 16)
     cdef OpSchema schema
     cdef status_t status
-    op.kind = <uint8_t>read_uint(reader, 0xff)
-    op.flags = <uint8_t>read_uint(reader, 0xff)
+    op.kind = <uint8_t>_read_short_uint(reader, 0xff)
+    op.flags = <uint8_t>_read_short_uint(reader, 0xff)
     schema = _op_schema(op.kind)
     if not schema.fields:
         read_fail(reader, COMMAND_INVALID)
@@ -439,7 +467,7 @@ cdef inline void _read_op_fields(Reader* reader, Op* op, uint32_t fields) noexce
     if fields & OP_FIELD_VALUE:
         _read_bytes(reader, &op.value)
     if fields & OP_FIELD_LEASE:
-        op.lease = read_uint(reader, unsigned_max())
+        op.lease = _read_short_uint(reader, unsigned_max())
     if fields & OP_FIELD_EXPECTED:
         op.expected_revision = read_uint(reader, number_max())
     if fields & OP_FIELD_LIMIT:
