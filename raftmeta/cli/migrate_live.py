@@ -128,8 +128,13 @@ def follow(both: tuple[Session, Sides], /, overwrite: bool) -> None:
     """Mirror the source until Ctrl-C or SIGTERM."""
     session, sides = both
     ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, lambda *_: ended.set())
+
+    def end(number: int, _frame: object) -> None:
+        ended.set()
+        signal.signal(number, signal.SIG_DFL)  # the second one does not wait for the end of a walk
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
     with sides.move(session, overwrite=overwrite) as move:
         move.follow(ended.is_set)
     _show(session, _live().read_status(sides.state))

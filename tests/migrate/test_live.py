@@ -265,7 +265,7 @@ def test_writers_that_were_not_stopped_are_noticed(ensembles: Ensembles) -> None
         with move_of(tree) as move:
             with pytest.raises(NotMigratable, match="exit code 1"):
                 move.cut_over(stop_writers=["false"])
-            with pytest.raises(NotMigratable, match="writes were refused for"):
+            with pytest.raises(NotMigratable, match="writes were refused for longer"):
                 move.cut_over(stop_writers=["true"], refused_s_max=0.5)
             writer.wait_written(5)
             writer.stop()
@@ -274,6 +274,21 @@ def test_writers_that_were_not_stopped_are_noticed(ensembles: Ensembles) -> None
         writer.stop()
     with client_of(tree[1]) as other:
         assert differences([writer], other) == []
+
+
+def test_a_cut_over_that_takes_too_long_opens_the_source_again(ensembles: Ensembles) -> None:
+    """The limit counts within the lock, too; the rights are those of before."""
+    tree = ensembles.tree()
+    acl = [make_digest_acl("writer", "secret", all=True)]
+    with client_of(tree[0]) as client:
+        client.create("/mine", b"1", acl=acl)
+        with move_of(tree) as move:
+            with pytest.raises(NotMigratable, match="refused for longer"):
+                move.cut_over(refused_s_max=0.001)
+            assert client.get_acls("/")[0] == OPEN_ACL_UNSAFE
+            assert client.get_acls("/mine")[0] == acl
+            client.set("/mine", b"2")
+            assert move.cut_over().nodes == 2
 
 
 def test_a_target_with_nodes_of_its_own_is_left_alone(ensembles: Ensembles) -> None:

@@ -128,7 +128,7 @@ class Mirror:
     """source, target: open trees. state: rights that were read are kept there.
 
     is_held: the target's nodes stay locked, because an earlier move locked them. on_progress: called with the number
-    of nodes that a walk has looked at.
+    of nodes that a walk or a lock has looked at; it may raise, which ends the walk.
     """
 
     def __init__(
@@ -179,15 +179,17 @@ class Mirror:
     def _is_own(self, path: str) -> bool:
         return not self._source.chroot and (path == OWN or path.startswith(f"{OWN}/"))
 
-    def follow(self, paths: Sequence[str]) -> None:
-        """Make these nodes of the target like those of the source, after events."""
+    def follow(self, paths: Sequence[str]) -> Found:
+        """Make these nodes of the target like those of the source, after events; returns what differed before."""
+        found = Found()
         wanted = [path for path in paths if not self._is_own(path)]
-        pairs, again = self._settle(wanted, True, False, Found())
+        pairs, again = self._settle(wanted, True, False, found)
         for path in again:
             self.walk(path, repair=True)
         for pair in pairs:
             if (pair.source is None or pair.target is None) and pair.path != "/":
                 self._short[pair.path.rpartition("/")[0] or "/"] = None
+        return found
 
     def catch_counters_up(self) -> None:
         """Give the parents that are behind the numbers of their next sequential children."""
@@ -349,6 +351,7 @@ class Mirror:
             children: list[str] = []
             for first in range(0, len(level), BATCH):
                 children += self._lock_some([path for path in level[first : first + BATCH] if not self._is_own(path)])
+                self._on_progress(first)
             level = children
 
     def _lock_some(self, paths: list[str]) -> list[str]:

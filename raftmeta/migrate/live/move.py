@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from raftmeta import InvalidArgument, Refused
+from raftmeta import InvalidArgument, RaftmetaError, Refused
 from raftmeta.migrate.live.mirror import Events, Found, Mirror
 from raftmeta.migrate.live.requests import Right, owner_of
 from raftmeta.migrate.live.rights import is_locked, lock_credential
@@ -40,6 +40,7 @@ __all__ = ["Move", "Moved", "read_status"]
 
 TAKEN = 256  # events that are dealt with together
 IDLE_S = 0.2  # without an event: then the counters are looked at
+COUNT_EVERY_S = 5.0  # the children of many parents are listed for it
 STATUS_S = 1.0  # between two notes of the status
 WALK_EVERY_S = 60.0  # changes of rights come with no event
 REFUSED_S_MAX = 10.0  # of refused writes, then the source is opened again
@@ -114,9 +115,16 @@ class Move:
         )
         after = Tree(new, "source" if is_back else "target", auth=[*new_auth, own], on_event=self._on_event(is_back))
         self._source, self._target = (after, before) if is_back else (before, after)
-        self._mirror = Mirror(self._source, self._target, self._state, is_held=False, on_progress=on_progress)
+        self._on_progress = on_progress
+        self._mirror = Mirror(self._source, self._target, self._state, is_held=False, on_progress=self._on_batch)
         self._told_s = 0.0
+        self._count_at_s = 0.0
+        self._refused: tuple[float, float] | None = None  # since when writes are refused, and until when they may be
         self._last_walk: Found | None = None
+
+    def _on_batch(self, nodes: int) -> None:
+        self._on_progress(nodes)
+        self._check_time()
 
     def _on_event(self, is_source: bool) -> Callable[[str], object]:
         return self._events.add if is_source else lambda path: None
@@ -176,7 +184,6 @@ class Move:
             raise InvalidArgument(
                 f"source: there is no {self._source.chroot} in {self._source.address}", field="source"
             )
-        self._target.make_above([Right(31, "world", "anyone")])
         (root,) = self._target.read(["/"])
         names = [] if root is None else [name for name in root.names if self._target.chroot or name != "zookeeper"]
         if names and not self._overwrite:
@@ -195,8 +202,25 @@ class Move:
             try:
                 return work()
             except Broken:
-                self._source.wait(CONNECT_S)
-                self._target.wait(CONNECT_S)
+                self._source.wait(self._patience_s())
+                self._target.wait(self._patience_s())
+
+    def _patience_s(self) -> float:
+        """How long a connection may be waited for: while writes are refused, not longer than they may be."""
+        if self._refused is None:
+            return CONNECT_S
+        return max(1.0, self._refused[1] - time.monotonic())
+
+    def _check_time(self) -> None:
+        """Raises NotMigratable: writes have been refused for too long."""
+        if self._refused is None or time.monotonic() <= self._refused[1]:
+            return
+        allowed_s = self._refused[1] - self._refused[0]
+        raise NotMigratable(
+            f"writes were refused for longer than {allowed_s:g} s, and the cut over was given up: writers may write "
+            "on, or the tree needs more seconds",
+            count=1,
+        )
 
     # --- following --------------------------------------------------------------------------------------------------
 
@@ -210,6 +234,7 @@ class Move:
 
     def _arm(self, *, is_full: bool = False) -> int:
         """Set the watch, then walk: a change during the walk is an event after it. Returns `breaks` of the watch."""
+        self._target.make_above([Right(31, "world", "anyone")])
         self._events.clear()
         breaks = self._source.watch()
         self._read_kinds()
@@ -238,8 +263,9 @@ class Move:
         breaks = self._arm()
         walk_at_s = time.monotonic() + walk_every_s
         while not should_stop() and self._source.breaks == breaks:
-            if not self._take_events(IDLE_S):
+            if not self._take_events(IDLE_S) and time.monotonic() >= self._count_at_s:
                 self._mirror.catch_counters_up()
+                self._count_at_s = time.monotonic() + COUNT_EVERY_S
             if time.monotonic() >= walk_at_s:
                 self._walk()
                 walk_at_s = time.monotonic() + walk_every_s
@@ -282,7 +308,7 @@ class Move:
 
         stop_writers: a command that stops the writers, in the place of rights. refused_s_max: seconds of refused writes
         after which the source is opened again. Raises NotMigratable: it took longer, or writers write on. Raises the
-        errors of follow. After an error the source is open.
+        errors of follow. After an error the source is open again, unless its servers do not answer.
         """
         self._begin()
         self._steady(self._approach)
@@ -295,12 +321,15 @@ class Move:
             try:
                 if stop_writers:
                     _run(stop_writers)
-                moved = self._steady(lambda: self._take_over(stranger, begun_s, refused_s_max))
+                self._refused = (begun_s, begun_s + refused_s_max)
+                moved = self._steady(lambda: self._take_over(stranger))
                 if self._mirror.is_held:
                     self._steady(self._release)
-            except (Refused, InvalidArgument):
+            except (RaftmetaError, KeyboardInterrupt):
+                self._refused = None
                 self._unlock()
                 raise
+            self._refused = None
         self._state.settle(
             phase=MOVED, moves=str(int(self._state.get("moves", "0")) + 1), moved_zxid=f"{moved.last_zxid:#x}"
         )
@@ -313,7 +342,7 @@ class Move:
             self._tell(False)
         self._walk()
 
-    def _take_over(self, stranger: Tree | None, begun_s: float, refused_s_max: float) -> Moved:
+    def _take_over(self, stranger: Tree | None) -> Moved:
         """Walk until a walk proves that the source stands still and both sides are equal."""
         mark: int | None = None
         breaks = self._source.watch()
@@ -326,16 +355,24 @@ class Move:
                         "the servers of the source ignore rights (skipACL?): use --stop-writers", count=1
                     )
             self._source.sync()
-            while self._take_events(0.0):
-                _check_time(begun_s, refused_s_max)
+            self._events_that_wait()
             found = self._mirror.walk(repair=True)
             walks += 1
             is_still = found.open == 0 if stranger is not None else found.mark == mark
-            if is_still and not found.differences and not len(self._events) and self._source.breaks == breaks:
+            differences = found.differences + self._events_that_wait()
+            if is_still and not differences and self._source.breaks == breaks:
                 return Moved(found.nodes, 0.0, self._source.last_zxid, walks)
             mark = found.mark
             breaks = self._source.watch()
-            _check_time(begun_s, refused_s_max)
+            self._check_time()
+
+    def _events_that_wait(self) -> int:
+        """Deal with the events that have come; returns how many nodes differed. Ephemeral nodes may go on changing."""
+        differences = 0
+        for _ in range(0, len(self._events), TAKEN):
+            differences += self._mirror.follow(self._events.take(TAKEN, 0.0)).differences
+            self._check_time()
+        return differences
 
     def _release(self) -> None:
         """The target was locked by an earlier move: give its nodes their rights, and look once more."""
@@ -394,12 +431,3 @@ def _run(command: Sequence[str]) -> None:
         raise NotMigratable(f"{command[0]}: {error.strerror}", count=1) from None
     if ended.returncode:
         raise NotMigratable(f"{command[0]} ended with exit code {ended.returncode}: the writers may write on", count=1)
-
-
-def _check_time(begun_s: float, refused_s_max: float) -> None:
-    if (passed_s := time.monotonic() - begun_s) > refused_s_max:
-        raise NotMigratable(
-            f"writes were refused for {passed_s:.1f} s, longer than {refused_s_max:g} s: the source is open again; "
-            "writers may write on, or the tree needs more seconds",
-            count=1,
-        )
