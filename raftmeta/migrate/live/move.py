@@ -24,10 +24,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from raftmeta import InvalidArgument, RaftmetaError, Refused
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.live.mirror import Events, Found, Mirror
 from raftmeta.migrate.live.requests import Right, owner_of
 from raftmeta.migrate.live.rights import is_locked, lock_credential
@@ -76,7 +76,7 @@ def read_status(folder: Path) -> dict[str, Any]:
         state.close()
 
 
-class Move:
+class Move(Closing):
     """A context in which one move is carried on.
 
     old, new: host:port,host:port/chroot of the ensemble and of the door. folder: of the state; the same one for all
@@ -137,11 +137,6 @@ class Move:
             self.close()
             raise
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._source.close()
@@ -376,13 +371,16 @@ class Move:
 
     def _release(self) -> None:
         """The target was locked by an earlier move: give its nodes their rights, and look once more."""
-        for rows in self._state.all_rows():
-            wanted = [(row.path, row.acl, row.target_aversion) for row in rows if row.target_aversion is not None]
-            self._target.set_acls([(path, acl, aversion) for path, acl, aversion in wanted])
         self._mirror.is_held = False
-        self._state.forget_target()
+        for rows in self._state.all_rows():
+            wanted = [(row.path, row.acl, -1 if row.target_aversion is None else row.target_aversion) for row in rows]
+            stats = self._target.set_acls(wanted)
+            self._state.save(
+                row._replace(target_czxid=stat.czxid, target_aversion=stat.aversion) if stat else _unknown(row)
+                for row, stat in zip(rows, stats, strict=True)
+            )
         while self._mirror.walk(repair=True).differences:
-            pass
+            pass  # a node that has other rights after all is read and given its own
 
     # --- giving up --------------------------------------------------------------------------------------------------
 
@@ -404,6 +402,7 @@ class Move:
                     break
                 except Broken:
                     self._source.wait(CONNECT_S)
+        self._state.forget_target()  # it may have been given rights already
         self._state.put(phase=FOLLOWING)
         return count
 
@@ -421,6 +420,11 @@ class Move:
         ]
         self._state.save(open_again)
         return len(open_again)
+
+
+def _unknown(row: Row) -> Row:
+    """The rights of the target's node are to be read."""
+    return row._replace(target_czxid=None, target_aversion=None)
 
 
 def _run(command: Sequence[str]) -> None:

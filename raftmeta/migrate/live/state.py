@@ -148,7 +148,7 @@ class State:
     def forget_target(self) -> None:
         """The rights of the target's nodes are to be read again."""
         with self._base:
-            self._base.execute("update nodes set target_czxid = null")
+            self._base.execute("update nodes set target_czxid = null, target_aversion = null")
 
     def count(self) -> int:
         return int(self._base.execute("select count(*) from nodes").fetchone()[0])

@@ -13,7 +13,6 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from kazoo import exceptions as zk
@@ -24,6 +23,7 @@ from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
 
 from raftmeta import AuthenticationFailed, InvalidArgument, NotExecuted, PermissionDenied
+from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.live.requests import (
     AclRead,
     AclWrite,
@@ -133,7 +133,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
             self._outgoing += msg
 
 
-class Tree:
+class Tree(Closing):
     """A connection to one side.
 
     address: host:port,host:port/chroot. auth: (scheme, credential) pairs. name: of the side, for messages.
@@ -188,6 +188,7 @@ class Tree:
             raise NotExecuted(f"{self.name}: no server of {self.address} answered within {timeout_s:g} s: is it up?")
 
     def close(self) -> None:
+        """End the session."""
         with contextlib.suppress(zk.KazooException, OSError):
             self._client.stop()
         with contextlib.suppress(Exception):  # kazoo raises a plain one while its thread still runs
@@ -200,11 +201,6 @@ class Tree:
             self.close()
             raise
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _on_state(self, state: str) -> None:
         """On kazoo's thread."""
