@@ -59,6 +59,7 @@ from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S, Deadline
 from raftmeta.recipes.face_blocking import BlockingFace
 from raftmeta.recipes.keys import to_bytes
 from raftmeta.recipes.listeners import Change, Failures, Listeners, Strand
+from raftmeta.recipes.standing import Standing
 from raftmeta.recipes.states import States
 
 __all__ = ["PLUGIN", "ZooKeeperBackend"]
@@ -100,6 +101,16 @@ class _Part:
                 hold.give_back(Deadline(GIVE_BACK_S))
             self._check_open()
         return hold
+
+    def _listen(self, listeners: Listeners[Any], listener: Any, timeout_s: float | None) -> None:
+        """Add it, and see to it that there is something to tell."""
+        self._check_open()
+        listeners.add(listener)
+        try:
+            self._copy.open(Deadline(timeout_s))
+        except BaseException:
+            listeners.remove(listener)
+            raise
 
     def _on_change(self, copy: Children) -> None:
         raise NotImplementedError
@@ -173,13 +184,7 @@ class _Group(_Part, GroupMembership):
         return _members_of(self._read(local=local, timeout_s=timeout_s))
 
     def add_listener(self, listener: GroupListener, *, timeout_s: float | None = 5.0) -> None:
-        self._check_open()
-        self._listeners.add(listener)
-        try:
-            self._copy.open(Deadline(timeout_s))
-        except BaseException:
-            self._listeners.remove(listener)
-            raise
+        self._listen(self._listeners, listener, timeout_s)
 
     def remove_listener(self, listener: GroupListener) -> None:
         self._listeners.remove(listener)
@@ -220,40 +225,14 @@ def _members_of(found: Snapshot) -> Members:
     )
 
 
-class _Candidate:
-    """From its nomination to its resignation, over all lost places. hold: its place; lead: the same while it leads."""
+class _Candidate(Standing[Hold]):
+    """From its nomination to its resignation, over all lost places."""
 
     def __init__(
         self, id: str, data: bytes, tell_elected: Callable[[Hold], None], tell_lost: Callable[[Hold], None]
     ) -> None:
-        self.id, self.data = id, data
-        self.hold: Hold | None = None
-        self.lead: Hold | None = None
-        self.is_over = False
         self.news = Flag()  # of lead and is_over
-        self._tell_elected, self._tell_lost = tell_elected, tell_lost
-        self._lock = threading.RLock()
-
-    @property
-    def is_leading(self) -> bool:
-        return self.lead is not None and not self.lead.is_over
-
-    def elected(self, hold: Hold) -> None:
-        """Its place leads. Idempotent."""
-        with self._lock:
-            if self.lead is hold or hold.is_over or self.is_over:
-                return
-            self.lead = hold
-        self._tell_elected(hold)
-        hold.on_lost(self._tell_lost)
-        self.news.set()
-
-    def end(self) -> Hold | None:
-        """It is not nominated again; returns its place, to be given back."""
-        with self._lock:
-            self.is_over, self.lead = True, None
-        self.news.set()
-        return self.hold
+        super().__init__(id, data, tell_elected, tell_lost, self.news.set)
 
 
 class _Election(_Part, LeaderElection):
@@ -388,13 +367,7 @@ class _Election(_Part, LeaderElection):
             hold.give_back(deadline)
 
     def add_listener(self, listener: LeaderListener, *, timeout_s: float | None = 5.0) -> None:
-        self._check_open()
-        self._listeners.add(listener)
-        try:
-            self._copy.open(Deadline(timeout_s))
-        except BaseException:
-            self._listeners.remove(listener)
-            raise
+        self._listen(self._listeners, listener, timeout_s)
 
     def remove_listener(self, listener: LeaderListener) -> None:
         self._listeners.remove(listener)

@@ -19,7 +19,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgpack
 from kazoo import exceptions as zk
@@ -38,11 +38,11 @@ from raftmeta.errors import (
 from raftmeta.interfaces import FenceLike, Held, Owner
 from raftmeta.operations import Fence
 from raftmeta.recipes.deadline import Deadline
+from raftmeta.recipes.keys import quoted
 
 __all__ = ["Children", "Copy", "Hold", "Place", "Snapshot", "fence_step", "name_of", "part_of", "snapshot", "take"]
 
 FORMAT_HOLDER = 1
-NAME_CHARACTERS_MAX = 1024
 PAUSE_S = 0.2  # after a look that failed
 TICKETS = "tickets"
 CLOCK = "clock"  # a multi that creates nodes writes it too, because only the answer to a write of data has a zxid
@@ -53,14 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 def part_of(name: str, field: str) -> str:
     """A name as one part of a path. Raises InvalidArgument that names field."""
-    if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"{field}: must be a str that is not empty, not {name!r:.100}", field=field)
-    if len(name) > NAME_CHARACTERS_MAX:
-        raise InvalidArgument(f"{field}: {len(name)} characters, more than {NAME_CHARACTERS_MAX}", field=field)
-    try:
-        part = quote(name, safe="")
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(f"{field}: {name!r:.100} is no text: {error.reason}", field=field) from None
+    part = quoted(name, field)
     return part.replace(".", "%2E") if part in (".", "..") else part
 
 

@@ -21,7 +21,6 @@ from kazoo import exceptions as zk
 
 from raftmeta.backends.zookeeper_places import (
     CLOCK,
-    NAME_CHARACTERS_MAX,
     Children,
     Copy,
     Snapshot,
@@ -55,7 +54,7 @@ from raftmeta.interfaces import (
 )
 from raftmeta.operations import Create, Delete, Update
 from raftmeta.recipes.deadline import DEFAULT_TIMEOUT_S, Deadline
-from raftmeta.recipes.keys import to_bytes
+from raftmeta.recipes.keys import NAME_CHARACTERS_MAX, to_bytes
 from raftmeta.recipes.listeners import Change, Listeners
 
 __all__ = ["ZooKeeperRegistry", "ZooKeeperStorage"]

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import raftmeta
 from raftmeta import migrate as moving
+from raftmeta.cli.migrate_live import live
 from raftmeta.cli.session import NO, Session, fates, pass_session, text_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MERGED_BYTES_MAX = 2 << 30  # of keys and values: beyond it a join on several cores is worth the start of Spark
 SHOWN = 20  # differences that are printed; all are counted
+LIVE = "zookeeper live"
 _path = click.argument("path", type=click.Path(path_type=Path))
 Tell = Callable[[int, int], object]
 
@@ -96,7 +98,16 @@ def _options(settings: dict[str, Any]) -> Options:
     return options
 
 
-@click.group()
+class Kinds(click.Group):
+    """A command for each kind of source, and `zookeeper live`, whose name has two words."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, [LIVE, *args[2:]] if args[:2] == LIVE.split() else args)
+
+
+@click.group(cls=Kinds)
 def migrate() -> None:
     """Move the data of another system into this cluster; see docs/migration.md."""
 
@@ -115,7 +126,10 @@ def migrate() -> None:
 @_common
 @pass_session
 def zookeeper(session: Session, /, path: Path, logs: Path | None, held: str, **settings: Any) -> None:
-    """Load the tree of a ZooKeeper 3.9 server: PATH is its dataDir, or one snapshot."""
+    """Load the tree of a ZooKeeper 3.9 server: PATH is its dataDir, or one snapshot.
+
+    `migrate zookeeper live` follows a running ensemble instead.
+    """
     options = _options(settings)
 
     def read(tell: Tell) -> moving.Source:
@@ -337,4 +351,5 @@ def _bar(session: Session) -> Iterator[Callable[[str], Tell]]:
         yield phase
 
 
+migrate.add_command(live)
 COMMANDS = (migrate,)

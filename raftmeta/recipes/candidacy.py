@@ -7,12 +7,12 @@ and to give the place back then, so nothing can nominate it again. recipes/elect
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from raftmeta.errors import Fatal, ForkedProcess, IdConflict, NodeClosed, RaftmetaError
 from raftmeta.recipes.recipe import DEFAULT_TIMEOUT_S, Deadline, Hold
+from raftmeta.recipes.standing import Standing
 
 __all__ = ["Candidacy"]
 
@@ -29,43 +29,19 @@ Forget: TypeAlias = Callable[["Candidacy"], object]
 Tell: TypeAlias = Callable[[Hold], None]
 
 
-class Candidacy:
-    """hold: its place, None before it has one. lead: the same from when it leads until it is over."""
+class Candidacy(Standing[Hold]):
+    """A candidate over a store with our verbs, whom nobody nominates twice at a time."""
 
     def __init__(self, first: Hold, stand: Stand, forget: Forget, tell_elected: Tell, tell_lost: Tell) -> None:
-        self.id = first.id
-        self.data = first.data
-        self.hold: Hold | None = None
-        self.lead: Hold | None = None
-        self.is_over = False
         self._face = first.face
         self._stand, self._forget = stand, forget
-        # One strand each: a leader that works inside on_elected must still be told of the loss.
-        self._tell_elected, self._tell_lost = tell_elected, tell_lost
         self._news = first.face.signal()  # of lead and is_over
-        self._lock = threading.RLock()
+        super().__init__(first.id, first.data, tell_elected, tell_lost, self._news.set)
 
     def stands(self, hold: Hold) -> None:
         """It has this place from now on."""
         self.hold = hold
         hold.on_lost(lambda lost: self._spawn_anew(lost.epoch))
-
-    def elected(self, hold: Hold) -> None:
-        """Its place leads. Idempotent."""
-        with self._lock:
-            if self.lead is hold or hold.is_over or self.is_over:
-                return
-            self.lead = hold
-        self._tell_elected(hold)
-        hold.on_lost(self._tell_lost)
-        self._news.set()
-
-    def end(self) -> Hold | None:
-        """It is not nominated again. Returns its place, to be given back."""
-        with self._lock:
-            self.is_over, self.lead = True, None
-        self._news.set()
-        return self.hold
 
     async def next_lead(self) -> Hold | None:
         """The lead that is held now, or the next one; None: the candidacy is over."""

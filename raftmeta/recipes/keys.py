@@ -52,16 +52,21 @@ def fence_of(fence: FenceLike | None) -> Fence | None:
     return fence if fence is None or isinstance(fence, Fence) else fence.fence
 
 
-def part_of(name: str, field: str) -> str:
-    """A name as one part of a key. Raises InvalidArgument that names field."""
+def quoted(name: str, field: str) -> str:
+    """A name in percent encoding: no two names give the same text. Raises InvalidArgument that names field."""
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"{field}: must be a str that is not empty, not {name!r:.100}", field=field)
     if len(name) > NAME_CHARACTERS_MAX:
         raise InvalidArgument(f"{field}: {len(name)} characters, more than {NAME_CHARACTERS_MAX}", field=field)
     try:
-        part = quote(name, safe="")
+        return quote(name, safe="")
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"{field}: {name!r:.100} is no text: {error.reason}", field=field) from None
+
+
+def part_of(name: str, field: str) -> str:
+    """A name as one part of a key. Raises InvalidArgument that names field."""
+    part = quoted(name, field)
     return part if len(part) <= FORMAT_PART_BYTES_MAX else _HASHED + hashlib.sha256(name.encode()).hexdigest()
 
 

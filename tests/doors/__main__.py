@@ -31,7 +31,10 @@ from tests.doors.acceptance.trial import Trial
 from tests.doors.servers import KINDS
 from tests.doors.software import Missing
 
-NAMES = ("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "read_only", "kafka", "kafka_sasl", "kazoo")
+NAMES = (
+    *("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "read_only", "kafka", "kafka_sasl", "kazoo"),
+    "migrate",
+)
 LONG = ("kafka_kills",)
 
 
