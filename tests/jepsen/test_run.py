@@ -52,6 +52,7 @@ def test_three_brokers_survive_a_partition_a_kill_and_a_power_cut(tmp_path: Path
         assert pq.read_table(folder / name).num_rows > 50, name
     kinds = set(pq.read_table(folder / "observations.parquet").column("kind").to_pylist())
     assert kinds >= {"watch_event", "fence_accepted", "lease_granted", "elected", "member_joined", "session_answer"}
+    assert kinds >= {"zookeeper_seen", "zookeeper_told", "zookeeper_sequence", "total"}
     faults = pq.read_table(folder / "faults.parquet").to_pylist()
     assert {fault["nemesis"] for fault in faults} == set(nemeses)
     assert all(fault["seq_begin"] < fault["seq_end"] for fault in faults)

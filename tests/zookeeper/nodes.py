@@ -183,13 +183,15 @@ def word(port: int, name: bytes) -> bytes:
         return found
 
 
-def open_door(name: str, peers: dict[str, str], folder: str, port: int) -> raftmeta.Node:
+def open_door(
+    name: str, peers: dict[str, str], folder: str, port: int, settings: dict[str, Any] | None = None
+) -> raftmeta.Node:
     """In a process of its own: a started node with a door."""
     node = raftmeta.Node(
         name,
         peers=peers,
         data_dir=folder,
         zookeeper_listen=f"127.0.0.1:{port}",
-        config=raftmeta.Config(zookeeper_tick_s=0.4),
+        config=raftmeta.Config(**({"zookeeper_tick_s": 0.4} | (settings or {}))),
     )
     return node.start()

@@ -47,6 +47,7 @@ cdef enum:
     ACCEPT_PAUSE_NS = 100_000_000   # without descriptors
     SUBJECT_BYTES_MAX = 512         # of a client's certificate
     UNREAD_NS = 30_000_000_000      # so long a client may leave what it was sent
+    PRESSED_NS = 1_000_000_000      # ... and a frame half said, while it takes others the room
 
 
 # --- open and close ---------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ cdef void connection_close(ZkDoor* door, ZkConnection* connection) noexcept nogi
     stream_close(&connection.stream)
     if connection.unbound != UNBOUND_NONE:
         unbound_remove(&door.unbound, connection.unbound)
-    door.bytes_under_way -= connection.received.size
+    door.part_bytes -= connection.received.size
     door.answer_bytes -= connection.counted
     connection.received.release()
     connection.out.release()
@@ -235,12 +236,14 @@ cdef void _set_reading(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 
 
 cdef bint _keep(ZkDoor* door, ZkConnection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
-    if (door.bytes_under_way + length > 2 * door.limits.bytes_under_way_max
+    if connection.received.size == 0:
+        connection.part_ns = door.now_ns
+    if (door.part_bytes + length > door.limits.bytes_under_way_max
             or not connection.received.append(bytes, length)):
         door.counters.refused += 1
         connection_fail(door, connection)
         return False
-    door.bytes_under_way += length
+    door.part_bytes += length
     return True
 
 
@@ -279,7 +282,9 @@ cdef void connection_resume(ZkDoor* door, ZkConnection* connection) noexcept nog
     if connection.received.size != 0:
         used = _take_frames(door, connection, connection.received.data, connection.received.size)
         connection.received.drop_front(used)
-        door.bytes_under_way -= used
+        door.part_bytes -= used
+        if used != 0:
+            connection.part_ns = door.now_ns
         if connection.received.size == 0 and connection.received.capacity > TUNE_KEPT_BYTES:
             connection.received.release()
     _set_reading(door, connection)
@@ -378,18 +383,29 @@ cdef void connections_drop_revoked(ZkDoor* door) noexcept nogil:
             connection_close(door, &door.connections[place])
 
 
-cdef bint _is_overdue(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:
-    if connection.is_blocked and door.now_ns - connection.sent_ns > UNREAD_NS:
+# Others have to wait for room, or soon must.
+cdef bint _is_pressed(const ZkDoor* door) noexcept nogil:
+    return (door.bytes_under_way >= door.limits.bytes_under_way_max
+            or door.part_bytes >= door.limits.bytes_under_way_max // 2
+            or door.answer_bytes >= door.limits.memory_max)
+
+
+cdef bint _is_overdue(const ZkDoor* door, const ZkConnection* connection, bint is_pressed) noexcept nogil:
+    if connection.is_blocked and door.now_ns - connection.sent_ns > <uint64_t>(PRESSED_NS if is_pressed else UNREAD_NS):
         return True     # it does not read
+    if (is_pressed and connection.is_reading and connection.received.size != 0
+            and door.now_ns - connection.part_ns > <uint64_t>PRESSED_NS):
+        return True     # it does not say the rest of a frame
     # Nothing else notices the silence of a session that no lease stands for.
     return (connection.state == ZK_OPEN and connection.is_read_only
             and door.now_ns - connection.heard_ns > <uint64_t>connection.timeout_ms * 1_000_000)
 
 
 cdef void connections_sweep(ZkDoor* door) noexcept nogil:
+    cdef bint is_pressed = _is_pressed(door)
     cdef uint32_t place
     for place in range(door.limits.connections_max):
-        if door.connections[place].state != ZK_FREE and _is_overdue(door, &door.connections[place]):
+        if door.connections[place].state != ZK_FREE and _is_overdue(door, &door.connections[place], is_pressed):
             door.counters.evicted += 1
             connection_close(door, &door.connections[place])
 

@@ -223,7 +223,7 @@ cdef void _tell_counters(ZkDoor* door) noexcept nogil:
     door.counters.sessions = door.sessions.size
     door.counters.watches = door.table.count
     door.counters.watched_paths = door.table.paths
-    door.counters.memory = door.answer_bytes + door.bytes_under_way
+    door.counters.memory = door.answer_bytes + door.bytes_under_way + door.part_bytes
     door.counters.tls = door.tls.counters
     door.published.write(door.counters)
 

@@ -38,7 +38,7 @@ cdef struct ZkLimits:
     uint32_t unbound_max        # connections that have no session yet
     uint32_t unbound_of_address_max
     uint64_t hello_timeout_ns   # from the accept to the session
-    uint64_t bytes_under_way_max        # requests of all connections
+    uint64_t bytes_under_way_max        # requests of all connections; and as much of what is none yet
     uint64_t memory_max         # answers and events that wait for all connections
     uint32_t writes_max         # commands under way
     uint32_t tick_ms            # sessions last 2 to 20 of them
@@ -131,6 +131,7 @@ cdef struct ZkConnection:
     uint8_t has_ended           # nothing of it is read any more: it closed its session, or failed to prove its name
     uint64_t heard_ns
     uint64_t sent_ns
+    uint64_t part_ns            # since when `received` begins with the frame that it begins with
     Vec[uint8_t] received       # bytes that are no whole frame yet, or were not looked at
     Vec[uint8_t] out
     size_t out_offset           # bytes of `out` that are gone
@@ -235,7 +236,8 @@ cdef struct ZkDoor:
     uint64_t keep_alive_ns      # when the next one is due
     ZkTask* out                 # tasks with a ticket
     bint has_pause              # one of `waiting` waits for a moment of the clock
-    uint64_t bytes_under_way
+    uint64_t bytes_under_way    # of requests
+    uint64_t part_bytes         # of `received`: they keep no whole request of others from being taken
     uint64_t answer_bytes
     uint64_t turn_bytes
     # Changes.
