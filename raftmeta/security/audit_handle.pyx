@@ -4,11 +4,11 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
+from raftmeta.native.atomics cimport load_shared, store_shared
 from raftmeta.security.audit_lines cimport (AUDIT_HASH_BYTES, AUDIT_STATUSES, VERDICT_BYTES, audit_lines_add,
                                             audit_lines_release, audit_lines_take, audit_operation_name, audit_text)
-from raftmeta.security.audit_queue cimport (AUDIT_BY_CLIENTS, AUDIT_BY_LOOP, AUDIT_OPERATIONS, AuditClass, audit_await,
-                                            audit_create, audit_destroy, audit_dropped, audit_suppressed, audit_wake)
+from raftmeta.security.audit_queue cimport (AUDIT_OPERATIONS, AuditClass, audit_await, audit_create, audit_destroy,
+                                            audit_dropped, audit_pushed, audit_suppressed, audit_wake)
 from raftmeta.status cimport OK, status_t
 
 HASH_BYTES = AUDIT_HASH_BYTES
@@ -101,8 +101,7 @@ cdef class AuditHandle:
 
     @property
     def taken(self):
-        return (load_acquire(&self.trail.queues[<int>AUDIT_BY_CLIENTS].pushed)
-                + load_acquire(&self.trail.queues[<int>AUDIT_BY_LOOP].pushed))
+        return audit_pushed(self.trail)
 
     @property
     def dropped(self):

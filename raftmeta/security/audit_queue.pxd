@@ -5,7 +5,7 @@
 #
 # Each native thread has a ring of its own, so two of them never meet. A record that has no room is dropped and counted.
 # Ordinary records leave room for denied ones, and denied ones for those of administration. So a storm of reads pushes
-# out neither. This module never looks into a request: server/audit describes them.
+# out neither. This module never looks into a request: server/audit and doors/zookeeper/audit describe them.
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.raft.types cimport NAME_BYTES_MAX
@@ -97,12 +97,14 @@ cdef enum AuditPort:
     AUDIT_PORT_CLIENTS = 0
     AUDIT_PORT_LOCAL                        # the Unix socket
     AUDIT_PORT_PEERS
+    AUDIT_PORT_ZOOKEEPER
 
-# The two native threads that push; each has the ring of this number.
+# The native threads that push; each has the ring of this number.
 cdef enum AuditProducer:
     AUDIT_BY_CLIENTS = 0
     AUDIT_BY_LOOP = 1
-    AUDIT_PRODUCERS = 2
+    AUDIT_BY_DOORS = 2                      # the ZooKeeper door
+    AUDIT_PRODUCERS = 3
 
 cdef enum AuditFamily:
     AUDIT_ADDRESS_NONE = 0
@@ -206,6 +208,7 @@ cdef const AuditRecord* audit_front(AuditTrail* trail, AuditProducer who) noexce
 cdef void audit_pop(AuditTrail* trail, AuditProducer who, const AuditRecord* record) noexcept nogil
 cdef uint64_t audit_dropped(const AuditTrail* trail, AuditClass kind) noexcept nogil
 cdef uint64_t audit_suppressed(const AuditTrail* trail) noexcept nogil
+cdef uint64_t audit_pushed(const AuditTrail* trail) noexcept nogil
 # Sleep until there is a record, audit_wake was called, or timeout_ns have passed. is_pause: until there are many.
 cdef void audit_await(AuditTrail* trail, uint64_t timeout_ns, bint is_pause) noexcept nogil
 cdef void audit_wake(AuditTrail* trail) noexcept nogil

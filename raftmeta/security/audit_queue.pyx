@@ -191,13 +191,35 @@ cdef void audit_pop(AuditTrail* trail, AuditProducer who, const AuditRecord* rec
 
 
 cdef uint64_t audit_dropped(const AuditTrail* trail, AuditClass kind) noexcept nogil:
-    return (load_acquire(&trail.queues[<int>AUDIT_BY_CLIENTS].dropped[<int>kind])
-            + load_acquire(&trail.queues[<int>AUDIT_BY_LOOP].dropped[<int>kind]))
+    cdef uint64_t count = 0
+    cdef int who
+    for who in range(AUDIT_PRODUCERS):
+        count += load_acquire(&trail.queues[who].dropped[<int>kind])
+    return count
 
 
 cdef uint64_t audit_suppressed(const AuditTrail* trail) noexcept nogil:
-    return (load_acquire(&trail.queues[<int>AUDIT_BY_CLIENTS].suppressed)
-            + load_acquire(&trail.queues[<int>AUDIT_BY_LOOP].suppressed))
+    cdef uint64_t count = 0
+    cdef int who
+    for who in range(AUDIT_PRODUCERS):
+        count += load_acquire(&trail.queues[who].suppressed)
+    return count
+
+
+cdef uint64_t audit_pushed(const AuditTrail* trail) noexcept nogil:
+    cdef uint64_t count = 0
+    cdef int who
+    for who in range(AUDIT_PRODUCERS):
+        count += load_acquire(&trail.queues[who].pushed)
+    return count
+
+
+cdef bint _is_empty(AuditTrail* trail) noexcept nogil:
+    cdef int who
+    for who in range(AUDIT_PRODUCERS):
+        if audit_front(trail, <AuditProducer>who) != NULL:
+            return False
+    return True
 
 
 # A record that comes while it falls asleep:
@@ -210,7 +232,7 @@ cdef void audit_await(AuditTrail* trail, uint64_t timeout_ns, bint is_pause) noe
     cdef uint32_t before = exchange_shared(&trail.sleep, <uint32_t>(AUDIT_PAUSING if is_pause else AUDIT_IDLE))
     if before == CALLED:
         pass
-    elif is_pause or (audit_front(trail, AUDIT_BY_CLIENTS) == NULL and audit_front(trail, AUDIT_BY_LOOP) == NULL):
+    elif is_pause or _is_empty(trail):
         futex_wait(&trail.bell, bell, timeout_ns)
     store_shared(&trail.sleep, <uint32_t>AUDIT_AWAKE)
 

@@ -415,4 +415,4 @@ def verdicts() -> dict[int, str]:
     """The word for each status that a request may end with: `ok`, `denied`, or the name of the error."""
     numbers = [number for name, number in vars(statuses).items() if name.isupper() and isinstance(number, int)]
     words = {number: type(error_from_status(number)).__name__ for number in numbers if number}
-    return {**words, statuses.OK: "ok", statuses.PERMISSION_DENIED: "denied"}
+    return {**words, statuses.OK: "ok", statuses.PERMISSION_DENIED: "denied", statuses.ZNODE_REFUSED: "ZnodeRefused"}

@@ -8,6 +8,7 @@ RAFTMETA_DOORS_KILL_S a server to which no client is connected is killed and sta
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -162,7 +163,10 @@ class ManagedNode:
         self.run()
 
     def destroy(self) -> None:
+        """Its files go, too: a suite makes hundreds of nodes, and each has segments of its log."""
         self.stop()
+        if self._node is not None:
+            shutil.rmtree(self._node.folder)
         self._node = None
 
     def reset(self) -> None:

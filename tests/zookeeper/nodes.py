@@ -25,7 +25,12 @@ OPEN_ACL = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
 
 @contextlib.contextmanager
 def doors(
-    folder: Path, *, names: str = "a", tls: raftmeta.Tls | None = None, **settings: Any
+    folder: Path,
+    *,
+    names: str = "a",
+    tls: raftmeta.Tls | None = None,
+    audit: raftmeta.Audit | None = None,
+    **settings: Any,
 ) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
     """Ready nodes with a door each, and the ports of the doors."""
     ports = free_ports(2 * len(names))
@@ -42,6 +47,7 @@ def doors(
                 zookeeper_listen=f"127.0.0.1:{at[name]}",
                 config=config,
                 tls=tls,
+                audit=audit,
             )
             stack.callback(node.close, transfer=False)
             nodes[name] = node.start()

@@ -20,7 +20,7 @@ import raftmeta
 from tests.processes.waiting import wait_until
 from tests.security.certificates import Authority, Held
 from tests.zookeeper import sasl
-from tests.zookeeper.nodes import ADD_WATCH, CHANGED, CREATE, PING, PING_XID, RawClient, doors, text
+from tests.zookeeper.nodes import ADD_WATCH, CHANGED, CREATE, LEVEL_OF_ZNODES, PING, PING_XID, RawClient, doors, text
 
 SASL, SASL_FAILED = 102, -115
 START_S = 20.0
@@ -204,6 +204,9 @@ def test_users_of_raftmeta_open_the_door_with_all_of_the_tree(tmp_path: Path) ->
     authority = Authority(tmp_path / "authority")
     may, may_not = (certified(authority, authority.client(name)) for name in ("may", "may_not"))
     with doors(tmp_path, tls=authority.tls(authority.node("a"))) as (nodes, at):
+        wait_until(
+            lambda: nodes["a"].status().feature_level >= LEVEL_OF_ZNODES, timeout_s=START_S, what="the level of rights"
+        )
         auth = nodes["a"].auth
         for name, rights in (("may", ("read", "write", "watch", "lease")), ("may_not", ("read", "watch"))):
             auth.put_role(name)

@@ -13,6 +13,7 @@ place in ZkDoor.unbound. A word of four letters is answered, and the connection 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.doors.zookeeper.audit cimport audit_refused
 from raftmeta.doors.zookeeper.auth cimport speaker_add_ip, speaker_add_x509, speaker_init, speaker_release
 from raftmeta.doors.zookeeper.codec cimport (ZK_CONNECT_BYTES_MAX, ZK_LENGTH_BYTES, ZkConnect, zk_connect_decode,
                                              zk_frame_look)
@@ -30,7 +31,8 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
-                                  stream_is_revoked, stream_is_secured, stream_read, stream_secure, stream_write)
+                                  stream_is_revoked, stream_is_secured, stream_read, stream_refusal, stream_secure,
+                                  stream_write)
 from raftmeta.net.unbound cimport (UNBOUND_NONE, address_of_socket, unbound_add, unbound_look, unbound_remove)
 from raftmeta.security.tls cimport tls_subject
 from raftmeta.status cimport BAD_LENGTH, INCOMPLETE, OK, OVERLOADED, STALE, status_t
@@ -258,6 +260,8 @@ cdef void connection_readable(ZkDoor* door, ZkConnection* connection) noexcept n
     if got == STREAM_WOULD_BLOCK:
         return
     if got <= 0:
+        if stream_refusal(&connection.stream) != OK:
+            audit_refused(door, connection, stream_refusal(&connection.stream))
         connection_close(door, connection)
         return
     connection.heard_ns = door.now_ns

@@ -10,7 +10,8 @@ connection, and their session lives on.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from raftmeta.doors.zookeeper.auth cimport SASL_NONCE_BYTES, sasl_step, speaker_auth
+from raftmeta.doors.zookeeper.audit cimport audit_answered, audit_blocks, audit_left, audit_proved, audit_session
+from raftmeta.doors.zookeeper.auth cimport SASL_DONE, SASL_NONCE_BYTES, sasl_step, speaker_auth
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end,
                                              zk_reply_end_whole, zk_request_decode, zk_write_bytes,
                                              zk_write_int, zk_write_null)
@@ -37,6 +38,7 @@ from raftmeta.doors.zookeeper.translate cimport (zk_command_make, zk_reply_refus
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_add, watch_table_modes, watch_table_remove)
 from raftmeta.native.threads cimport wall_now_ms
+from raftmeta.security.audit_queue cimport AUDIT_SESSION_CLOSE
 from raftmeta.status cimport (BAD_LENGTH, FENCED, KEY_INVALID, LEASE_EXPIRED, OK, OUT_OF_ORDER, OVERLOADED,
                               SESSION_UNKNOWN, VALUE_TOO_LARGE)
 from raftmeta.wire.commands cimport COMMAND_LEASE_REVOKE, KEY_BYTES_MAX, Bytes, command_clear
@@ -69,6 +71,7 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
     _measure(&connection.traffic, latency_ms)
     _measure(&door.traffic, latency_ms)
     door.turn_bytes += connection.out.size - before
+    audit_answered(door, connection, request, before)
     connection_touch(door, connection)
 
 
@@ -83,6 +86,7 @@ cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* reque
 # Answered at once, in front of what waits, as ZooKeeper does: the next request speaks with the new name.
 cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef int32_t error = speaker_auth(&connection.speaker, &door.auth, &request.scheme, &request.data)
+    audit_proved(door, connection, error)
     if zk_reply(&connection.out, ZK_XID_AUTH, 0, error) != OK:
         connection_fail(door, connection)
         return
@@ -108,6 +112,8 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
         connection_fail(door, connection)
         return
     zk_reply_end_whole(&connection.out, start, request.xid, 0, error)
+    if error != ZK_OK or connection.sasl.state == SASL_DONE:
+        audit_proved(door, connection, error)
     connection_touch(door, connection)
     if error != ZK_OK:
         connection.has_ended = True
@@ -248,6 +254,8 @@ cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest
         command_clear(&door.command)
         error = zk_command_make(request, &connection.speaker, connection.session, &root, door.limits.has_ttl,
                                 &door.arena, &door.command, &position)
+    if error == ZK_OK and audit_blocks(door):
+        error = ZK_SYSTEM_ERROR
     if error == ZK_OK:
         _fence(door, connection, key)
         door.command.pointer = connection.last_sequence if connection.last_sequence >= door.lowest else 0
@@ -344,6 +352,7 @@ cdef bint _close(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept 
             return False
         if zk_request_decode(task_frame(task), task.frame_length, &request) == OK:
             zk_reply(&connection.out, request.xid, door.position, ZK_OK)
+        audit_session(door, connection, AUDIT_SESSION_CLOSE)
         connection_touch(door, connection)
         connection_end(door, connection)
         return True
@@ -466,10 +475,15 @@ cdef void requests_done(ZkDoor* door, ZkTask* task) noexcept nogil:
 
 cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef ZkTask* task
+    cdef ZkRequest request
     while connection.first != NULL:
         task = connection.first
         connection.first = task.next
         task.next = NULL
+        if (door.loop.transport.audit != NULL and task.kind == TASK_WRITE
+                and task.stage in (STAGE_UNDER_WAY, STAGE_DONE)
+                and zk_request_decode(task_frame(task), task.frame_length, &request) == OK):
+            audit_left(door, connection, &request)
         if task.stage == STAGE_UNDER_WAY:
             continue            # it is freed when its ticket is back
         sequence_done(door, task)

@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.doors.zookeeper.access cimport access_allows
+from raftmeta.doors.zookeeper.audit cimport audit_refused, audit_session
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, zk_connected_encode
 from raftmeta.doors.zookeeper.output cimport connection_end, connection_fail, connection_next_turn, connection_touch
 from raftmeta.doors.zookeeper.reads cimport reads_pin
@@ -21,7 +22,8 @@ from raftmeta.doors.zookeeper.state cimport (STEP_BEGIN, STEP_CLAIM, STEP_GRANT,
 from raftmeta.doors.zookeeper.tasks cimport command_submit, random_bytes
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.net.unbound cimport UNBOUND_NONE, unbound_remove
-from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, status_t
+from raftmeta.security.audit_queue cimport AUDIT_SESSION_OPEN
+from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, PERMISSION_DENIED, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMPARE_CREATE_REVISION, COMPARE_EQUAL, KEY_BYTES_MAX, LEASES_MAX, OP_CREATE,
                                      OP_DELETE, Bytes, Compare, LeaseItem, Op, Txn, command_clear)
@@ -47,6 +49,7 @@ cdef void _answer(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     connection.state = ZK_OPEN
     connection.is_heard = True
     connection.since_ms = <int64_t>wall_now_ms()
+    audit_session(door, connection, AUDIT_SESSION_OPEN)
     if connection.unbound != UNBOUND_NONE:
         unbound_remove(&door.unbound, connection.unbound)
         connection.unbound = UNBOUND_NONE
@@ -214,6 +217,7 @@ cdef void _begin(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         return
     if door.is_serving and not access_allows(door, connection):
         door.counters.refused += 1
+        audit_refused(door, connection, PERMISSION_DENIED)
         connection_fail(door, connection)
         return
     if not door.is_serving:
