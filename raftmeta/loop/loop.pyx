@@ -337,7 +337,7 @@ cdef void _share(Loop* loop) noexcept nogil:
 
 
 cdef void _publish(Loop* loop) noexcept nogil:
-    cdef NodeStatus status
+    cdef NodeStatus status, shown
     cdef Engine* engine = &loop.engine
     memset(&status, 0, sizeof(NodeStatus))
     status.engine_state = engine.state
@@ -366,7 +366,11 @@ cdef void _publish(Loop* loop) noexcept nogil:
     status.core = engine.core_status
     status.core.applied = engine.applying.applied    # the core hears of it in the next turn
     status.counters = engine.counters
-    if engine.machine != NULL:
+    if engine.applying.must_publish:        # of an entry in slices: nobody sees what was applied before it yet
+        while not loop.status.read(&shown):
+            pass
+        status.machine = shown.machine
+    elif engine.machine != NULL:
         machine_status(engine.machine, &status.machine)
     if engine.hub != NULL:      # an opening that failed half-way has a machine and no hub
         hub_measure(engine.hub, &status.watches, &status.watch_queue_bytes)

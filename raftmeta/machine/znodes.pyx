@@ -39,6 +39,8 @@ from raftmeta.wire.znodes cimport (PERM_ADMIN, PERM_CREATE, PERM_DELETE, PERM_RE
                                    znode_acl_is_open, znode_parent_length, znode_path_check)
 
 cdef enum:
+    # Instead of a tree there are plain keys: ZooKeeper's DATAINCONSISTENCY, which no other refusal has.
+    ZNODE_TREE_BLOCKED = -3
     FOUNDED_COUNT = 4
     PATH_BYTES_MAX = 17                     # of a founded znode
     NUMBER_BYTES_MAX = ZNODE_WIDTH_MAX      # of a sequence number
@@ -303,7 +305,7 @@ cdef int _found_tree(Machine* machine, status_t* status) noexcept nogil:
             return ZNODE_OK
         if look.exists:
             mark(MARK_ZNODE_TREE_IN_THE_WAY)
-            return ZNODE_NODE_EXISTS
+            return ZNODE_TREE_BLOCKED
         _founded_meta(&founded, &meta)
         acl = _read_only() if founded.is_read_only else nothing
         status[0] = _make(machine, &key, &nothing, &acl, &meta, 0)

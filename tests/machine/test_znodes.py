@@ -73,8 +73,10 @@ def test_a_refused_request_makes_no_tree() -> None:
 def test_a_plain_key_is_in_the_way_of_a_tree() -> None:
     machine = machine_of_level_4()
     machine.txn(c.put(z.ROOT + b"/"))
-    assert ask(machine, z.create(b"/a")).body == [0, z.NODE_EXISTS]
+    assert ask(machine, z.create(b"/a")).body == [0, z.TREE_BLOCKED]
     assert machine.keys() == [z.ROOT + b"/"]
+    machine.txn(c.delete(z.ROOT + b"/"))
+    assert ask(machine, z.create(b"/a")).status == c.OK
 
 
 def test_a_plain_key_below_a_root_is_no_znode_but_in_the_way_of_one() -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from pathlib import Path
 
 import pytest
 
 import raftmeta
+from raftmeta import faults
+from raftmeta.faults import LinkFault
 from tests.node.nodes import leader_of
 from tests.processes.child import hold_gil
 from tests.processes.cluster import ready
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import free_ports, wait_until
 from tests.zookeeper.nodes import (
+    CHANGED,
     CREATE,
     DELETE,
     EPHEMERAL,
+    EVENT_XID,
     GET_DATA,
     OPEN_ACL,
     PING,
@@ -104,6 +109,61 @@ def test_a_client_sees_its_own_writes_on_a_follower(tmp_path: Path) -> None:
             for number in range(200):
                 assert client.reply().error == 0
                 assert client.reply().body[4:].startswith(b"%d" % number)
+
+
+def ask_in_turns(client: RawClient, path: bytes, count: int) -> None:
+    """Write and read by turns without waiting; each read sets a watch."""
+    for number in range(count):
+        client.ask(SET_DATA, text(path) + text(b"%d." % number) + struct.pack(">i", -1))
+        client.ask(GET_DATA, text(path) + b"\1")
+
+
+def check_turns(client: RawClient, count: int) -> None:
+    """Each read shows the write before it and none behind it; its watch tells of the next write, before its reply."""
+    for number in range(count):
+        reply = client.reply()
+        if number:
+            assert (reply.xid, reply.event[0]) == (EVENT_XID, CHANGED)
+            reply = client.reply()
+        assert reply.error == 0
+        value = b"%d." % number
+        assert client.reply().body[: 4 + len(value)] == text(value)
+
+
+def test_a_read_shows_the_write_before_it_and_none_behind_it(tmp_path: Path) -> None:
+    """Of several clients of one node at once, who write and read by turns and do not wait."""
+    count = 300
+    with doors(tmp_path, names="abc") as (nodes, at), contextlib.ExitStack() as stack:
+        follower = next(name for name in nodes if name != leader_of(nodes).name)
+        clients = [stack.enter_context(RawClient(at[follower])) for _ in range(3)]
+        for number, client in enumerate(clients):
+            assert client.create(b"/n%d" % number).error == 0
+        for number, client in enumerate(clients):
+            ask_in_turns(client, b"/n%d" % number, count)
+        with RawClient(at[follower]) as other:
+            assert other.exists(b"/n0").error == 0
+        for client in clients:
+            check_turns(client, count)
+
+
+def test_a_write_does_not_wait_for_the_reads_before_it(tmp_path: Path) -> None:
+    """Many writes of a client who writes and reads by turns are in the log and not committed, at the same time."""
+    count = 40
+    with doors(tmp_path, names="abc", heartbeat_s=0.1, election_timeout_s=1.0) as (nodes, at):
+        leader = leader_of(nodes)
+        with RawClient(at[leader.name]) as client:
+            assert client.create(b"/n").error == 0
+            slow = {name: LinkFault(delay_s=0.3) for name in nodes if name != leader.name}
+            faults.set_link_faults(leader, slow)
+            ask_in_turns(client, b"/n", count)
+
+            def many_wait() -> bool:
+                status = leader.status()
+                return status.last - status.committed >= count // 2
+
+            wait_until(many_wait, timeout_s=20, what="writes in the log that are not committed")
+            faults.set_link_faults(leader, {})
+            check_turns(client, count)
 
 
 def test_sync_and_linearizable_reads_show_what_was_written_elsewhere(tmp_path: Path) -> None:

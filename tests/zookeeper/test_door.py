@@ -25,6 +25,7 @@ from tests.zookeeper.nodes import (
     EPHEMERAL,
     EVENT_XID,
     GET_DATA,
+    GET_EPHEMERALS,
     OPEN_ACL,
     PING,
     PING_XID,
@@ -42,6 +43,7 @@ from tests.zookeeper.nodes import (
 )
 
 NO_NODE, NODE_EXISTS, BAD_VERSION, NO_WATCHER = -101, -110, -103, -121
+DATA_INCONSISTENCY = -3
 TICK_S = 0.4
 
 
@@ -382,3 +384,47 @@ def test_thousands_of_watches_of_one_client_fire(door: tuple[raftmeta.Node, int]
             (CREATED, b"/many%d" % number) for number in range(1000)
         }
     wait_until(lambda: node.metrics()["zookeeper_watches"] == 0, timeout_s=20, what="the watches to go")
+
+
+def test_a_large_tree_is_counted_in_parts_and_whole(door: tuple[raftmeta.Node, int]) -> None:
+    """More nodes than one part has; the first answer may show a part of them."""
+    count = 4_500
+    with RawClient(door[1]) as client:
+        for number in range(count):
+            client.ask(CREATE, text(b"/n%d" % number) + text(b"") + OPEN_ACL + struct.pack(">i", 0))
+        assert {client.reply().error for _ in range(count)} == {0}
+        whole = b"zk_znode_count\t%d\n" % (count + 4)
+        wait_until(lambda: whole in word(door[1], b"mntr"), timeout_s=10, what="the count of the whole tree")
+        client.call(DELETE, text(b"/n0") + struct.pack(">i", -1))
+        assert whole in word(door[1], b"mntr")
+
+
+def test_a_small_tree_is_counted_whenever_somebody_asks(door: tuple[raftmeta.Node, int]) -> None:
+    """A count of a minute ago would show nothing of what was made since."""
+    with RawClient(door[1]) as client:
+        for number in range(1, 4):
+            assert client.create(b"/n%d" % number).error == 0
+            assert b"zk_znode_count\t%d\n" % (4 + number) in word(door[1], b"mntr")
+
+
+def test_ephemerals_are_listed_by_the_beginning_of_their_paths(door: tuple[raftmeta.Node, int]) -> None:
+    """The own ones, as ZooKeeper lists them: /ab begins with /a, and /b does not."""
+    with RawClient(door[1]) as client, RawClient(door[1]) as other:
+        assert client.create(b"/a").error == 0
+        for path in (b"/0", b"/a/e", b"/ab", b"/b"):
+            assert client.create(path, b"", EPHEMERAL).error == 0
+        assert other.create(b"/a/other", b"", EPHEMERAL).error == 0
+        assert client.call(GET_EPHEMERALS, text(b"/a")).body == strings(b"/a/e", b"/ab")
+        assert client.call(GET_EPHEMERALS, text(b"/")).body == strings(b"/0", b"/a/e", b"/ab", b"/b")
+        assert client.call(GET_EPHEMERALS, text(b"/c")).body == strings()
+
+
+def test_a_native_key_at_the_root_is_told_as_what_is_wrong(door: tuple[raftmeta.Node, int]) -> None:
+    """Writes have an error of their own until the key is gone; then the tree begins."""
+    node, port = door
+    node.put("zookeeper/", b"not a znode")
+    with RawClient(port) as client:
+        assert client.create(b"/a").error == DATA_INCONSISTENCY
+        node.delete("zookeeper/")
+        assert client.create(b"/a").error == 0
+        assert client.children(b"/") == [b"a", b"zookeeper"]

@@ -5,8 +5,8 @@
         _look_at_state          what the loop published: the leader, the members, the feature level
         connections ...         bytes in: requests to the loop, reads at the position
         mailbox_take            answers of the loop; looked at only behind the events that came before them
-        events_drain            changes: events to clients, and the position moves on
-        _take_mail              results, read rounds, sessions
+        _take_news              events_drain: events to clients, and the position moves on
+                                _take_mail: results, read rounds, sessions
         connections_wake        those that waited for a round or for the position
         connections_flush       one write for each connection
         sessions_keep_alive     once in a while
@@ -28,24 +28,25 @@ from raftmeta.doors.zookeeper.connections cimport (connection_close, connection_
 from raftmeta.doors.zookeeper.events cimport (events_closed, events_config, events_drain, events_end, events_opened,
                                               events_tend)
 from raftmeta.doors.zookeeper.reads cimport reads_unpin
-from raftmeta.doors.zookeeper.requests cimport requests_done
+from raftmeta.doors.zookeeper.requests cimport requests_before, requests_done
 from raftmeta.doors.zookeeper.rounds cimport round_done, rounds_submit
 from raftmeta.doors.zookeeper.sessions cimport sessions_done, sessions_keep_alive
 from raftmeta.doors.zookeeper.state cimport (ROOT_BYTES_MAX, SUPER_DIGEST_BYTES_MAX, TASK_CLOSE, TASK_CONNECT,
                                              TASK_KEEP_ALIVE, TASK_OPEN, TASK_ROUND, TASK_UNWATCH, TASK_WATCH,
-                                             TASK_WRITE, ZK_FREE, ZkConnection, ZkSaslUser, ZkTask, connection_at)
+                                             TASK_WRITE, ZK_FREE, ZkConnection, ZkSaslUser, ZkStop, ZkTask,
+                                             connection_at)
 from raftmeta.doors.zookeeper.tasks cimport (door_session_lost, door_session_opened, door_session_tend,
                                              sequence_done, task_free, task_of, tasks_release)
 from raftmeta.doors.zookeeper.translate cimport zk_arena_init, zk_arena_release
 from raftmeta.doors.zookeeper.watch_table cimport watch_table_init, watch_table_release
+from raftmeta.doors.zookeeper.words cimport census_go
 from raftmeta.engine.state cimport ENGINE_RUNNING
-from raftmeta.loop.loop cimport loop_ring
+from raftmeta.loop.loop cimport NodeStatus, loop_ring
 from raftmeta.loop.tickets cimport (MAIL_TICKET, Mail, Ticket, mailbox_abandon, mailbox_create, mailbox_take)
 from raftmeta.machine.state cimport LEVEL_OF_ZNODES
 from raftmeta.native.atomics cimport load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns, thread_join, thread_start
 from raftmeta.net cimport posix
-from raftmeta.net.stream cimport stream_init
 from raftmeta.net.unbound cimport unbound_prepare, unbound_release
 from raftmeta.security.contexts cimport tls_port_release, tls_port_take
 from raftmeta.status cimport NO_MEMORY, OK, SESSION_UNKNOWN
@@ -94,7 +95,12 @@ cdef void _judge(ZkDoor* door) noexcept nogil:
 
 
 cdef void _look_at_state(ZkDoor* door) noexcept nogil:
-    if door.loop.status.read(&door.status) and door.status.core.membership_index != door.membership_index:
+    cdef NodeStatus status
+    if door.loop.status.read(&status):      # else it is being written: the one of before serves
+        door.status = status
+        # The loop tells its status when it has posted the answers of what the status shows.
+        door.posted = status.machine.revision
+    if door.status.core.membership_index != door.membership_index:
         while not door.loop.membership.read(&door.membership):
             pass
         if door.membership_index != door.status.core.membership_index and door.position != 0:
@@ -181,7 +187,7 @@ cdef void _answer(ZkDoor* door, ZkTask* task) noexcept nogil:
     task_free(door, task)
 
 
-# mail: taken before the events were, so that each event up to a result's revision is told when the result is.
+# mail: taken before the events were.
 cdef void _take_mail(ZkDoor* door, Mail* mail) noexcept nogil:
     cdef Mail* next
     while mail != NULL:
@@ -189,6 +195,41 @@ cdef void _take_mail(ZkDoor* door, Mail* mail) noexcept nogil:
         if mail.kind == MAIL_TICKET:
             _answer(door, task_of(door, <Ticket*>mail))
         mail = next
+
+
+# The position moves on, but stops in front of each write that a read waits for. Up to `posted` all such writes are
+# known; beyond it one may still be under way (requests.pyx "Reads between writes").
+cdef bint _advance(ZkDoor* door) noexcept nogil:
+    cdef uint64_t until = door.posted if door.writes_behind != 0 else ~<uint64_t>0
+    cdef ZkConnection* connection
+    cdef ZkStop stop
+    cdef size_t passed = 0
+    cdef bint is_sound = True
+    while passed < door.stops.size and door.stops.data[passed].revision <= until:
+        stop = door.stops.data[passed]
+        is_sound = events_drain(door, stop.revision - 1)
+        if not is_sound or door.position + 1 < stop.revision:
+            until = stop.revision - 1       # the events are not there yet
+            break
+        connection = connection_at(door, stop.place, stop.generation)
+        if connection != NULL:
+            requests_before(door, connection, stop.revision)
+        passed += 1
+    door.stops.drop_front(passed)
+    return is_sound and events_drain(door, until)
+
+
+# Where a read waits in front of a write, results are looked at first, because they say where to stop. Otherwise events
+# are told first, so that results go out at once.
+cdef void _take_news(ZkDoor* door, Mail* mail) noexcept nogil:
+    cdef bint is_first = door.writes_behind != 0 or door.stops.size != 0
+    if is_first:
+        _take_mail(door, mail)
+    if not _advance(door):
+        door.stops.clear()
+        connections_fail_all(door, True, True)
+    if not is_first:
+        _take_mail(door, mail)
 
 
 # The posted tickets, without signals of the watch. Signals are acknowledged before the items of the watch are taken, so
@@ -214,9 +255,12 @@ cdef Mail* _open_mailbox(ZkDoor* door) noexcept nogil:
 
 
 cdef int _timeout_ms(const ZkDoor* door) noexcept nogil:
-    if door.dirty.size != 0:
+    if door.dirty.size != 0 or door.census.is_going:
         return 0
-    return PAUSE_MS if door.has_pause else LONGEST_WAIT_MS
+    # Clients that wait until the door serves: nothing else rings when the node has a leader and applied enough.
+    if door.has_pause or (door.waiting.size != 0 and not door.is_serving):
+        return PAUSE_MS
+    return LONGEST_WAIT_MS
 
 
 cdef void _tell_counters(ZkDoor* door) noexcept nogil:
@@ -238,14 +282,13 @@ cdef void _turn(ZkDoor* door, const posix.epoll_event* events, int count) noexce
     _look_at_state(door)
     _look_at_events(door, events, count)
     mail = _open_mailbox(door)
-    if not events_drain(door):
-        connections_fail_all(door, True, True)
-    _take_mail(door, mail)
+    _take_news(door, mail)
     connections_wake(door)
     connections_expire(door)
     connections_flush(door)
     sessions_keep_alive(door)
     rounds_submit(door)
+    census_go(door)
     reads_unpin(door)
     if door.has_submitted:
         door.has_submitted = False
@@ -311,8 +354,7 @@ cdef bint _prepare(ZkDoor* door) noexcept nogil:
     if (door.epoll < 0 or door.wake_fd < 0 or door.mailbox == NULL or door.buffer == NULL
             or door.connections == NULL or not door.free.reserve(count)):
         return False
-    for i in range(count):
-        stream_init(&door.connections[i].stream)
+    for i in range(count):      # what no connection used is not touched, and takes no memory
         door.free.push(count - 1 - i)
     return (_register(door, door.wake_fd, PLACE_WAKE) and _register(door, door.mailbox.event_fd, PLACE_MAIL)
             and _register(door, door.listener, PLACE_LISTENER))
@@ -426,6 +468,7 @@ cdef void zookeeper_destroy(ZkDoor* door) noexcept nogil:
     door.free.release()
     door.dirty.release()
     door.waiting.release()
+    door.stops.release()
     door.places.release()
     door.heard.release()
     door.payload.release()
@@ -451,7 +494,8 @@ cdef void zookeeper_counters(const ZkDoor* door, ZkCounters* counters) noexcept 
 cdef void zookeeper_close_in_child(ZkDoor* door) noexcept nogil:
     cdef uint32_t place
     for place in range(door.limits.connections_max):
-        _close(door.connections[place].stream.fd)
+        if door.connections[place].state != ZK_FREE:
+            _close(door.connections[place].stream.fd)
     _close(door.listener)
     _close(door.epoll)
     _close(door.wake_fd)

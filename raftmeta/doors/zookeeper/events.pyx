@@ -254,16 +254,19 @@ cdef void events_end(ZkDoor* door) noexcept nogil:
         _unwatch(door)
 
 
-cdef bint events_drain(ZkDoor* door) noexcept nogil:
+cdef bint events_drain(ZkDoor* door, uint64_t until) noexcept nogil:
     cdef WatchView view
     cdef uint64_t reached, length
     cdef uint32_t position, i
     cdef const uint8_t* event
     if door.watch == NULL:
         return True
-    reached = watch_reached(door.watch)
+    reached = min(watch_reached(door.watch), until)
     while watch_look(door.watch, &view):
         if view.kind == WATCH_EVENTS:
+            # One that was shown since waits, too: a read at the position must not be older than an event before it.
+            if view.revision > reached:
+                break
             for i in range(view.count):
                 event = view_event(&view, i, &length, &position)
                 _change(door, event, length, view.revision)

@@ -227,9 +227,10 @@ cdef int32_t _count_below(ZkDoor* door, ZkConnection* connection, const ZkReques
     return ZK_OK if zk_write_int(out, count) == OK else ZK_SYSTEM_ERROR
 
 
-# The session's own, whose paths begin with that of the request. The whole tree is walked: an operator asks this.
+# The session's own, whose paths begin with that of the request. All such paths are walked: an operator asks this.
 cdef int32_t _ephemerals(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
                          Vec[uint8_t]* out) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX] bytes
     cdef Below below
     cdef Bytes name, top
     cdef ZnodeView view
@@ -243,12 +244,19 @@ cdef int32_t _ephemerals(ZkDoor* door, ZkConnection* connection, const ZkRequest
     top.data = <const uint8_t*><const char*>b"/"
     top.length = 1
     reads_begin_below(door, &top, &below)
+    if request.path.length > 1 and request.path.data[0] == c'/' and request.path.length < KEY_BYTES_MAX - below.length:
+        # The first key with that prefix; `below` stays the whole tree.
+        memcpy(bytes, below.prefix, below.length)
+        memcpy(bytes + below.length, request.path.data + 1, request.path.length - 1)
+        cursor_seek(&below.cursor, door.pinned, bytes, <uint16_t>(below.length + request.path.length - 1))
     entry = reads_next_below(door, &below, &name, &view)
     while entry != NULL:
         path = entry_key(entry) + door.root_length
         length = entry.key_length - door.root_length
-        if (entry.lease == connection.session and view.meta.kind == ZNODE_EPHEMERAL
-                and length >= request.path.length and memcmp(path, request.path.data, request.path.length) == 0):
+        if length < request.path.length or memcmp(path, request.path.data, request.path.length) != 0:
+            if memcmp(path, request.path.data, min(length, request.path.length)) > 0:
+                break               # behind all of them
+        elif entry.lease == connection.session and view.meta.kind == ZNODE_EPHEMERAL:
             if zk_write_bytes(out, path, length) != OK:
                 return ZK_SYSTEM_ERROR
             count += 1

@@ -4,6 +4,11 @@ Order, in steps: 1. a session's writes are submitted as they come, and each name
 changes, and the second of two comes into the log first; 3. the machine answers OUT_OF_ORDER and keeps nothing; 4. the
 door sends the second again, under the same number, when the first is answered.
 
+Reads between writes, in steps: 1. a client sends a write, a read and a write, and both writes are submitted; 2. both
+are carried out, at revisions r and s; 3. the tickets come before the door tells the event of s (ZkDoor.posted), and
+the second one leaves a ZkStop; 4. the position goes to s - 1, where the read is served, and then on. So ZooKeeper does
+it, too (CommitProcessor.java of 3.9), whose state stops where our position does.
+
 A write that may or may not have been carried out closes its connection: ZooKeeper's clients know that as a lost
 connection, and their session lives on.
 """
@@ -29,8 +34,8 @@ from raftmeta.doors.zookeeper.reads cimport reads_pin, reads_serve, reads_set_wa
 from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
 from raftmeta.doors.zookeeper.session_keys cimport session_key
 from raftmeta.doors.zookeeper.state cimport (STAGE_AGAIN, STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_CLOSE,
-                                             TASK_READ, TASK_WRITE, TUNE_TURN_BYTES, ZK_OPEN, ZkTraffic, bytes_of,
-                                             connection_at, place_of, task_frame)
+                                             TASK_READ, TASK_WRITE, TUNE_READS_PASSED, TUNE_TURN_BYTES, ZK_OPEN,
+                                             ZkStop, ZkTraffic, bytes_of, connection_at, place_of, task_frame)
 from raftmeta.doors.zookeeper.tasks cimport (command_submit, door_session_lost, random_bytes, sequence_done,
                                              task_create, task_drop_ticket, task_free, task_submit_command)
 from raftmeta.doors.zookeeper.translate cimport (zk_command_make, zk_reply_refused, zk_reply_result,
@@ -207,13 +212,19 @@ cdef void _fence(ZkDoor* door, const ZkConnection* connection, uint8_t* key) noe
     door.command.fence.create_revision = connection.fence
 
 
+cdef inline void _count(ZkConnection* connection, const ZkTask* task, int by) noexcept nogil:
+    if task.kind == TASK_READ:
+        connection.reads += by
+        connection.rounds += by if task.round != 0 else 0
+
+
 cdef void _queue(ZkConnection* connection, ZkTask* task) noexcept nogil:
     if connection.last != NULL:
         connection.last.next = task
     else:
         connection.first = task
     connection.last = task
-    connection.reads += task.kind == TASK_READ
+    _count(connection, task, 1)
     connection.task_count += 1
     connection.task_bytes += task.frame_length + task.payload_length
 
@@ -272,11 +283,11 @@ cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest
     return task
 
 
-# A write behind a read that waits is held back until the read was served: a read never shows a later write of its own
-# client (ZooKeeper 3.9 CommitProcessor.java).
+# A write behind a read that needs a read round is held back until that read was served: the round may end at a revision
+# that shows the write. So is one behind many reads, whose answers are all made when the position stops.
 cdef void _write(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, const Bytes* frame) noexcept nogil:
     cdef ZkTask* task
-    if connection.reads != 0 or connection.held != 0:
+    if connection.rounds != 0 or connection.held != 0 or connection.reads >= TUNE_READS_PASSED:
         task = _task_of_read(door, connection, frame, TASK_WRITE, 0, ZK_OK, 0)
         if task != NULL:
             connection.held += 1
@@ -288,16 +299,21 @@ cdef void _write(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
         requests_go(door, connection)
 
 
-# Submit the writes that were held back, up to the next read.
+# Submit the writes that were held back, up to the next read that needs a round, or up to many reads.
 cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef ZkTask** at = &connection.first
     cdef ZkTask* held
     cdef ZkTask* task
     cdef ZkRequest request
     cdef Bytes frame
-    while at[0] != NULL and at[0].kind == TASK_WRITE:
+    cdef uint32_t passed = 0
+    while at[0] != NULL and connection.held != 0:
         held = at[0]
-        if held.stage == STAGE_WAITS:
+        if held.kind != TASK_WRITE:
+            passed += 1
+            if held.round != 0 or passed >= TUNE_READS_PASSED:
+                return
+        elif held.stage == STAGE_WAITS:
             frame = bytes_of(task_frame(held), held.frame_length)
             if zk_request_decode(frame.data, frame.length, &request) != OK:
                 connection_fail(door, connection)
@@ -311,7 +327,7 @@ cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
             if connection.last == held:
                 connection.last = task
             connection.held -= 1
-            connection.reads += task.kind == TASK_READ
+            _count(connection, task, 1)
             connection.task_bytes += task.payload_length
             task_free(door, held)
         at = &at[0].next
@@ -431,6 +447,30 @@ cdef bint _go(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nog
     return False
 
 
+# The first request was answered.
+cdef void _pop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    cdef ZkTask* task = connection.first
+    connection.first = task.next
+    if connection.first == NULL:
+        connection.last = NULL
+    _count(connection, task, -1)
+    connection.task_count -= 1
+    connection.task_bytes -= task.frame_length + task.payload_length
+    task_free(door, task)
+
+
+cdef void requests_before(ZkDoor* door, ZkConnection* connection, uint64_t revision) noexcept nogil:
+    cdef ZkTask* task
+    while connection.state == ZK_OPEN and connection.first != NULL:
+        task = connection.first
+        if task.kind == TASK_WRITE and (task.stage != STAGE_DONE or task.ticket.revision >= revision):
+            return
+        if not _go(door, connection, task):
+            connection_fail(door, connection)       # history no longer shows what the read must show
+            return
+        _pop(door, connection)
+
+
 cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef ZkTask* task
     while connection.state == ZK_OPEN and connection.first != NULL:
@@ -444,13 +484,23 @@ cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         task = connection.first
         if not _go(door, connection, task):
             return
-        connection.first = task.next
-        if connection.first == NULL:
-            connection.last = NULL
-        connection.reads -= task.kind == TASK_READ
-        connection.task_count -= 1
-        connection.task_bytes -= task.frame_length + task.payload_length
-        task_free(door, task)
+        _pop(door, connection)
+
+
+# Tickets come in the order of their revisions, but for those of writes that are sent again.
+cdef bint _add_stop(ZkDoor* door, const ZkTask* task) noexcept nogil:
+    cdef ZkStop stop
+    cdef size_t at = door.stops.size
+    stop.revision = task.ticket.revision
+    stop.place = task.place
+    stop.generation = task.generation
+    if not door.stops.push(stop):
+        return False
+    while at > 0 and door.stops.data[at - 1].revision > stop.revision:
+        door.stops.data[at] = door.stops.data[at - 1]
+        at -= 1
+    door.stops.data[at] = stop
+    return True
 
 
 cdef void requests_done(ZkDoor* door, ZkTask* task) noexcept nogil:
@@ -462,6 +512,9 @@ cdef void requests_done(ZkDoor* door, ZkTask* task) noexcept nogil:
         sequence_done(door, task)
         if connection == NULL:
             task_free(door, task)
+        return
+    if task.is_behind_read and task.ticket.revision > door.position and not _add_stop(door, task):
+        connection_fail(door, connection)
         return
     if task.kind == TASK_WRITE and (status == OUT_OF_ORDER or status == OVERLOADED):
         door.counters.sent_again += 1
@@ -489,7 +542,7 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         sequence_done(door, task)
         task_free(door, task)
     connection.last = NULL
-    connection.reads = connection.held = 0
+    connection.reads = connection.rounds = connection.held = 0
     connection.task_count = 0
     connection.task_bytes = 0
 

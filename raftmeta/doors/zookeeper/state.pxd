@@ -19,13 +19,14 @@ from raftmeta.net.stream cimport Stream
 from raftmeta.net.unbound cimport Unbound
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, index_t
 from raftmeta.security.tls_state cimport TlsCounters, TlsPort
-from raftmeta.wire.commands cimport Bytes, Command
+from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes, Command
 
 cdef enum:
     NOWHERE = 0xFFFFFFF         # a place that no connection has
     ZK_FRAME_BYTES_MAX = (1 << 20) + 1024       # jute.maxbuffer of 1 MiB, and its slack
     TUNE_TASKS_MAX = 1024       # requests of one connection under way; then it is not read on
     TUNE_TASK_BYTES = 4 << 20   # bytes of them
+    TUNE_READS_PASSED = 64      # reads of one connection that wait while a write behind them is on its way
     TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on
     TUNE_OUT_BYTES_MAX = 64 << 20       # of events and answers that it does not read: then it is closed
     TUNE_TURN_BYTES = 1 << 21   # of answers made in one turn; then the others are looked at
@@ -98,6 +99,14 @@ cdef struct ZkTask:
     uint8_t kind
     uint8_t stage
     uint8_t is_urgent
+    uint8_t is_behind_read      # a read before it in its queue was not served when it was submitted
+
+# A write that was carried out while a read before it waits: the position does not reach its revision before that read
+# was served.
+cdef struct ZkStop:
+    uint64_t revision
+    uint32_t place              # of the connection
+    uint32_t generation
 
 cdef enum ZkConnectStep:
     STEP_BEGIN = 0              # until the door serves
@@ -140,7 +149,8 @@ cdef struct ZkConnection:
     ZkTask* last
     uint32_t task_count
     uint32_t reads              # of them, not served yet
-    uint32_t held               # writes among them that wait for reads, and were not submitted yet
+    uint32_t rounds             # of the reads, those that wait for a read round
+    uint32_t held               # writes that wait for reads before them, and were not submitted yet
     uint64_t task_bytes
     ZkConnect connect           # what it asked for
     uint8_t[ZK_PASSWORD_BYTES] password
@@ -183,6 +193,18 @@ cdef struct ZkCounters:
     uint64_t watched_paths
     uint64_t memory
     TlsCounters tls
+
+cdef struct ZkTreeSize:
+    uint64_t nodes
+    uint64_t data_bytes         # of data and paths
+    uint64_t ephemerals
+
+# A count of the tree that is made in parts, a part in each turn.
+cdef struct ZkCensus:
+    bint is_going
+    ZkTreeSize size             # so far
+    uint32_t key_length
+    uint8_t[KEY_BYTES_MAX + 1] key      # the next part begins with the first key that is not below this one
 
 cdef struct ZkDoor:
     Loop* loop
@@ -232,6 +254,7 @@ cdef struct ZkDoor:
     Ring[uint8_t] answered      # from `lowest` on
     Vec[uint64_t] heard         # sessions whose connections closed after a word that no keep-alive has told yet
     uint32_t writes             # under way
+    uint32_t writes_behind      # of them, those with is_behind_read
     uint32_t keep_alives        # under way
     uint64_t keep_alive_ns      # when the next one is due
     ZkTask* out                 # tasks with a ticket
@@ -247,6 +270,8 @@ cdef struct ZkDoor:
     bint is_unwatching          # SUBMIT_UNWATCH is under way
     uint64_t resume             # revision to begin the next watch with; 0: the newest
     uint64_t position           # all events up to here were told; reads show the state at this revision
+    uint64_t posted             # tickets of all results up to here were posted before this turn's mail was taken
+    Vec[ZkStop] stops           # ahead of the position, by revision
     # Read rounds.
     uint64_t round              # the newest one that was asked for
     uint64_t round_done
@@ -269,11 +294,9 @@ cdef struct ZkDoor:
     Vec[uint8_t] body
     uint8_t* buffer             # of reading
     ZkTraffic traffic
-    # Of the tree, as they were counted last (words.pyx).
-    uint64_t measured_ns        # when; 0: never
-    uint64_t nodes
-    uint64_t data_bytes
-    uint64_t ephemerals
+    ZkTreeSize size             # of the tree, as it was counted last (words.pyx)
+    uint64_t counted_ns         # when; 0: never
+    ZkCensus census
     ZkCounters counters
     # Shared:
     uint32_t is_closing

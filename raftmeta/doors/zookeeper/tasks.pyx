@@ -92,6 +92,7 @@ cdef status_t task_submit(ZkDoor* door, ZkTask* task, const Submission* what) no
         door.out.previous_out = task
     door.out = task
     door.writes += task.kind == TASK_WRITE
+    door.writes_behind += task.is_behind_read
     loop_submit(door.loop, submission)
     door.has_submitted = True
     return OK
@@ -115,6 +116,7 @@ cdef ZkTask* task_of(ZkDoor* door, Ticket* ticket) noexcept nogil:
     if task.next_out != NULL:
         task.next_out.previous_out = task.previous_out
     door.writes -= task.kind == TASK_WRITE
+    door.writes_behind -= task.is_behind_read
     task.ticket = ticket
     task.stage = STAGE_DONE
     return task
@@ -169,6 +171,7 @@ cdef status_t command_submit(ZkDoor* door, ZkConnection* connection, uint8_t kin
         task.session = door.session
         task.sequence = sequence
         task.is_urgent = is_urgent
+        task.is_behind_read = kind == TASK_WRITE and connection.reads != 0
         status = task_submit_command(door, task)
     if status == OK:
         if made != NULL:

@@ -1,11 +1,12 @@
 """Words of four letters: the door gathers their numbers.
 
-It decides nothing. Numbers about the whole tree need a walk over it, so they are at most TUNE_MEASURED_NS old.
+It decides nothing. Numbers about the whole tree need a walk over it. A large tree is counted in parts, so that no
+client waits for it, and again when the count is TUNE_COUNTED_NS old.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memset, strlen
+from libc.string cimport memcpy, memset, strlen
 
 from raftmeta._core cimport LEADER
 from raftmeta.doors.zookeeper.four_letter cimport (MODE_FOLLOWER, MODE_LEADER, MODE_OBSERVER, MODE_READ_ONLY,
@@ -13,9 +14,10 @@ from raftmeta.doors.zookeeper.four_letter cimport (MODE_FOLLOWER, MODE_LEADER, M
                                                    WORD_STAT, WORD_WCHC, WORD_WCHP, ZkConnectionView, ZkPathView,
                                                    ZkServerView, ZkSessionView, four_letter_answer, zk_short_name)
 from raftmeta.doors.zookeeper.reads cimport Below, reads_begin_below, reads_next_below, reads_pin
-from raftmeta.doors.zookeeper.state cimport ZK_FREE, ZK_OPEN, bytes_of
+from raftmeta.doors.zookeeper.state cimport ZK_FREE, ZK_OPEN, ZkCensus, ZkTreeSize, bytes_of
 from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatched, watched_path
 from raftmeta.machine.entry cimport Entry, entry_key
+from raftmeta.machine.tree cimport cursor_seek
 from raftmeta.machine.znodes cimport ZnodeView
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.net.posix cimport AF_INET, AF_INET6, sockaddr, sockaddr_storage, socklen_t
@@ -42,7 +44,8 @@ cdef extern from "<dirent.h>" nogil:
     int closedir(DIR* folder)
 
 cdef enum:
-    TUNE_MEASURED_NS = 60_000_000_000
+    TUNE_COUNTED_NS = 60_000_000_000
+    TUNE_CENSUS_PART = 4_000    # nodes that are counted in one turn: half a millisecond
     HOST_BYTES = 256
     PEER_BYTES = 64
     NS_PER_MS = 1_000_000
@@ -70,8 +73,50 @@ cdef uint32_t _open_descriptors() noexcept nogil:
     return count - ENTRIES_OF_A_FOLDER if count > ENTRIES_OF_A_FOLDER else 0
 
 
-# Walk the tree: count it, and gather the ephemerals if `paths` is there.
-cdef void _measure(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
+# --- the size of the tree ---------------------------------------------------------------------------------------------
+cdef inline void _add(ZkDoor* door, ZkTreeSize* size, const Entry* entry, const ZnodeView* view) noexcept nogil:
+    size.nodes += 1
+    size.data_bytes += view.data.length + entry.key_length - door.root_length
+    size.ephemerals += view.meta.kind == ZNODE_EPHEMERAL
+
+
+cdef void _begin_census(ZkDoor* door) noexcept nogil:
+    door.census.is_going = True
+    memset(&door.census.size, 0, sizeof(ZkTreeSize))
+    door.census.size.nodes = 1          # "/", which is not below itself
+    door.census.key_length = 0
+
+
+# The tree may change between two parts: of a large one the count is as exact as a moving thing allows.
+cdef void census_go(ZkDoor* door) noexcept nogil:
+    cdef ZkCensus* census = &door.census
+    cdef Below below
+    cdef Bytes name
+    cdef Bytes top = bytes_of(<const uint8_t*><const char*>b"/", 1)
+    cdef ZnodeView view
+    cdef const Entry* entry
+    if not census.is_going:
+        return
+    if not reads_pin(door, door.position):
+        census.is_going = False         # whoever asks next begins anew
+        return
+    reads_begin_below(door, &top, &below)
+    if census.key_length:
+        cursor_seek(&below.cursor, door.pinned, census.key, <uint16_t>census.key_length)
+    for _ in range(TUNE_CENSUS_PART):
+        entry = reads_next_below(door, &below, &name, &view)
+        if entry == NULL:
+            census.is_going = False
+            door.size = census.size
+            door.counted_ns = door.now_ns
+            return
+        _add(door, &census.size, entry, &view)
+    memcpy(census.key, entry_key(entry), entry.key_length)
+    census.key[entry.key_length] = 0    # the least key above it
+    census.key_length = entry.key_length + 1
+
+
+cdef void _list_ephemerals(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
     cdef Below below
     cdef Bytes name
     cdef Bytes top = bytes_of(<const uint8_t*><const char*>b"/", 1)
@@ -80,21 +125,23 @@ cdef void _measure(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
     cdef const Entry* entry
     if not reads_pin(door, door.position):
         return
-    door.measured_ns = door.now_ns
-    door.nodes = 1
-    door.ephemerals = door.data_bytes = 0
     reads_begin_below(door, &top, &below)
     entry = reads_next_below(door, &below, &name, &view)
     while entry != NULL:
-        door.nodes += 1
-        door.data_bytes += view.data.length + entry.key_length - door.root_length
         if view.meta.kind == ZNODE_EPHEMERAL:
-            door.ephemerals += 1
-            if paths != NULL:
-                path.session = entry.lease
-                path.path = bytes_of(entry_key(entry) + door.root_length, entry.key_length - door.root_length)
-                paths.push(path)
+            path.session = entry.lease
+            path.path = bytes_of(entry_key(entry) + door.root_length, entry.key_length - door.root_length)
+            paths.push(path)
         entry = reads_next_below(door, &below, &name, &view)
+
+
+# Of a small tree the size is that of now. One that was never counted whole shows as much as was counted.
+cdef ZkTreeSize _size_of_tree(ZkDoor* door) noexcept nogil:
+    cdef bint is_old = door.counted_ns == 0 or door.now_ns - door.counted_ns > TUNE_COUNTED_NS
+    if not door.census.is_going and (is_old or door.size.nodes < TUNE_CENSUS_PART):
+        _begin_census(door)
+        census_go(door)
+    return door.census.size if door.counted_ns == 0 else door.size
 
 
 cdef uint8_t _mode(const ZkDoor* door) noexcept nogil:
@@ -235,7 +282,7 @@ cdef uint32_t _watchers(const ZkDoor* door) noexcept nogil:
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
-cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered) noexcept nogil:
+cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered, const ZkTreeSize* size) noexcept nogil:
     view.mode = _mode(door)
     view.is_ready = door.is_serving or door.is_minority
     view.zxid = door.position
@@ -246,9 +293,9 @@ cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered) noexcept n
     view.sum_latency_ms = door.traffic.latency_sum_ms
     view.count_latency = door.traffic.latency_count
     view.most_latency_ms = door.traffic.latency_most_ms
-    view.node_count = door.nodes
-    view.data_bytes = door.data_bytes
-    view.ephemeral_count = door.ephemerals
+    view.node_count = size.nodes
+    view.data_bytes = size.data_bytes
+    view.ephemeral_count = size.ephemerals
     view.session_count = door.sessions.size
     view.watch_count = door.table.count
     view.watcher_count = _watchers(door)
@@ -278,22 +325,22 @@ cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered) noexcept n
 cdef void word_answer(ZkDoor* door, ZkConnection* connection, FourLetterWord word, Vec[uint8_t]* out) noexcept nogil:
     cdef ZkServerView view
     cdef Gathered gathered
+    cdef ZkTreeSize size = door.size
     memset(&view, 0, sizeof(view))
     memset(&gathered, 0, sizeof(gathered))
     gethostname(gathered.host, HOST_BYTES - 1)
     if word == WORD_DUMP:
-        _measure(door, &gathered.paths)
+        _list_ephemerals(door, &gathered.paths)
         _list_sessions(door, &gathered)
-    elif word in (WORD_MNTR, WORD_SRVR, WORD_STAT) and (
-            door.measured_ns == 0 or door.now_ns - door.measured_ns > TUNE_MEASURED_NS):
-        _measure(door, NULL)
+    elif word in (WORD_MNTR, WORD_SRVR, WORD_STAT):
+        size = _size_of_tree(door)
     if word in (WORD_CONS, WORD_STAT):
         _list_connections(door, connection, &gathered)
     if word in (WORD_WCHC, WORD_WCHP):
         _list_watches(door, &gathered)
     if word in (WORD_WCHC, WORD_DUMP) and gathered.paths.size:
         qsort(gathered.paths.data, gathered.paths.size, sizeof(ZkPathView), _by_session)
-    _fill(door, &view, &gathered)
+    _fill(door, &view, &gathered, &size)
     four_letter_answer(word, door.limits.words_allowed, &view, out)
     gathered.connections.release()
     gathered.sessions.release()

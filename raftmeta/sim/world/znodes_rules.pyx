@@ -24,6 +24,7 @@ cdef enum:
     BAD_VERSION_NUMBER = -103
     NO_CHILDREN_FOR_EPHEMERALS = -108
     NODE_EXISTS = -110
+    TREE_BLOCKED = -3
     NOT_EMPTY = -111
     SESSION_EXPIRED = -112
     INVALID_LIST = -114
@@ -352,7 +353,7 @@ cdef int32_t rules_request(SimZnodesModel* model, const Command* command, SimPla
         model.is_lost = True
         return 0
     if not _is_founded(model, &command.name) and not _found_root(model, &command.name, place):
-        code = NODE_EXISTS
+        code = TREE_BLOCKED
     for i in range(command.znodes.size if code == 0 else 0):
         code = _operate(model, command, &command.znodes.data[i], place)
         if code != 0:

@@ -17,11 +17,11 @@ import org.apache.zookeeper.ZooKeeper;
 /**
  * Load by ZooKeeper's own Java client, in a closed loop: each answer sends the next request.
  *
- *     java ZooKeeperLoad set|get CONNECT SESSIONS OUTSTANDING BYTES KEYS WARMUP_S SECONDS
- *     java ZooKeeperLoad watches CONNECT SESSIONS NODES
+ *     java ZooKeeperLoad set|get|mixed CONNECT SESSIONS OUTSTANDING BYTES KEYS WARMUP_S SECONDS
+ *     java ZooKeeperLoad watches CONNECT SESSIONS NODES ROUNDS
  *     java ZooKeeperLoad fill CONNECT NODES BYTES
  *
- * One line of JSON on the standard output: count, seconds, and for set and get p50_ms, p99_ms, p999_ms. Sessions are
+ * One line of JSON on the standard output: count, seconds, and for closed loops p50_ms, p99_ms, p999_ms. Sessions are
  * spread over the servers of CONNECT, one server each.
  */
 public final class ZooKeeperLoad {
@@ -51,11 +51,12 @@ public final class ZooKeeperLoad {
         switch (arguments[0]) {
             case "set":
             case "get":
-                told = load.closedLoop(arguments[0].equals("set"), numbers[2], numbers[3], numbers[4], numbers[5],
+            case "mixed":
+                told = load.closedLoop(arguments[0], numbers[2], numbers[3], numbers[4], numbers[5],
                         seconds[6], seconds[7]);
                 break;
             case "watches":
-                told = load.watches(numbers[2], numbers[3]);
+                told = load.watches(numbers[2], numbers[3], numbers[4]);
                 break;
             case "fill":
                 told = load.fill(numbers[2], numbers[3]);
@@ -111,7 +112,7 @@ public final class ZooKeeperLoad {
     private final AtomicInteger sampled = new AtomicInteger();
     private final AtomicInteger underWay = new AtomicInteger();
 
-    private String closedLoop(boolean isSet, int sessionCount, int outstanding, int bytes, int keys, double warmup,
+    private String closedLoop(String verb, int sessionCount, int outstanding, int bytes, int keys, double warmup,
             double duration) throws Exception {
         open(Math.min(sessionCount, outstanding), event -> {
         });
@@ -123,7 +124,7 @@ public final class ZooKeeperLoad {
         }
         underWay.set(outstanding);
         for (int number = 0; number < outstanding; number++) {
-            new Chain(sessions.get(number % sessions.size()), isSet, data, number, keys).send();
+            new Chain(sessions.get(number % sessions.size()), verb, data, number, keys).send();
         }
         TimeUnit.NANOSECONDS.sleep((long) (warmup * 1e9));
         isCounting = true;
@@ -143,18 +144,20 @@ public final class ZooKeeperLoad {
         return sorted.length == 0 ? 0 : sorted[(int) Math.round(share * (sorted.length - 1))] / 1e6;
     }
 
-    /** One request after the other. */
+    /** One request after the other; of "mixed" setData and getData by turns. */
     private final class Chain implements AsyncCallback.StatCallback, AsyncCallback.DataCallback {
         private final ZooKeeper session;
-        private final boolean isSet;
+        private final boolean isMixed;
+        private boolean isSet;
         private final byte[] data;
         private final int keys;
         private int number;
         private long sent;
 
-        Chain(ZooKeeper session, boolean isSet, byte[] data, int number, int keys) {
+        Chain(ZooKeeper session, String verb, byte[] data, int number, int keys) {
             this.session = session;
-            this.isSet = isSet;
+            this.isMixed = verb.equals("mixed");
+            this.isSet = verb.equals("set") || isMixed && number % 2 == 0;
             this.data = data;
             this.number = number;
             this.keys = keys;
@@ -191,6 +194,7 @@ public final class ZooKeeperLoad {
             if (isEnding || !isGood(code)) {
                 underWay.decrementAndGet();
             } else {
+                isSet ^= isMixed;
                 send();
             }
         }
@@ -198,10 +202,13 @@ public final class ZooKeeperLoad {
 
     // --- watches ----------------------------------------------------------------------------------------------------
 
-    /** Every session watches every node; then each node changes once. Seconds from the first change to the last event. */
-    private String watches(int sessionCount, int nodes) throws Exception {
-        int expected = sessionCount * nodes;
-        CountDownLatch events = new CountDownLatch(expected);
+    private volatile CountDownLatch events;
+
+    /**
+     * Every session watches every node; then each node changes once. Seconds from the first change to the last event,
+     * of the last of the rounds: before it the client's Java has compiled its hot code.
+     */
+    private String watches(int sessionCount, int nodes, int rounds) throws Exception {
         open(sessionCount, event -> events.countDown());
         String parent = "/watched" + System.nanoTime();
         make(parent, new byte[0]);
@@ -218,6 +225,15 @@ public final class ZooKeeperLoad {
                     }, null);
         }
         await(made, "nodes");
+        String told = "";
+        for (int round = 0; round < rounds; round++) {
+            told = watchesOnce(sessionCount * nodes, parent, paths);
+        }
+        return told;
+    }
+
+    private String watchesOnce(int expected, String parent, List<String> paths) throws Exception {
+        events = new CountDownLatch(expected);
         CountDownLatch armed = new CountDownLatch(expected);
         for (ZooKeeper session : sessions) {
             session.sync(parent, (code, path, context) -> isGood(code), null);
