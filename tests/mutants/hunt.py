@@ -28,6 +28,12 @@ PROFILES: dict[str, dict[str, int]] = {
         "delay_ppm": 50_000, "drop_ppm": 50_000, "fault_gap_us": 100_000, "down_us": 150_000, "client_gap_us": 30_000,
         "election_timeout_ticks": 10,
     },
+    # A leader that is cut off keeps a long tail, while two others commit less of a later term.
+    "long_tails": {
+        "nodes": 3, "crash_ppm": 500_000, "partition_ppm": 300_000, "pause_ppm": 300_000, "isolate_ppm": 500_000,
+        "duplicate_ppm": 50_000, "reorder_ppm": 50_000, "delay_ppm": 50_000, "drop_ppm": 50_000,
+        "fault_gap_us": 60_000, "down_us": 150_000, "client_gap_us": 10_000, "election_timeout_ticks": 10,
+    },
     # A tail of several entries passes from leader to leader in parts of one entry each (paper Figure 8).
     "figure8": {
         "nodes": 5, "append_bytes_max": 64, "crash_ppm": 300_000, "partition_ppm": 500_000, "isolate_ppm": 300_000,
