@@ -68,8 +68,8 @@ class State:
             raise
         self._base.execute("pragma journal_mode=wal")
         self._base.execute("pragma synchronous=normal")
+        self._base.executescript(_TABLES)  # a reader may come before the migrator has made them
         if not is_reader:
-            self._base.executescript(_TABLES)
             self._base.execute("insert or ignore into meta values ('secret', ?)", [new_secret()])
             self._base.commit()
 
