@@ -25,8 +25,13 @@ MEMORY = Path("/dev/shm")  # a folder of its own is made there
 # A shell lets what it starts in the background ignore SIGINT; every process that a test interrupts would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests that start no server and no process, by folder. Two of the others are never under way at once: they listen on
-# ports, hold the GIL, fill disks and kill, and a failure should be theirs.
+# Tests that start no server and no process, by folder. The others are two rows, so that two processors have work. In
+# each row never two are under way at once: they listen on ports, hold the GIL, fill disks and kill. USERS are those
+# that use servers, of ours and of others, as programs do. Those that strike machines as a whole are in the other row.
+USERS = {
+    *("cli", "conformance", "doors", "examples", "metastore", "migrate", "recipes", "replicated", "testing"),
+    "zookeeper",
+}
 ALONE = {"check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
 READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
 
@@ -46,12 +51,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def scope_of(test: str) -> str:
-    """What is run in order by one process of pytest-xdist: a file; one session of Spark; all that start servers."""
+    """What one process of pytest-xdist runs in order: a file; one session of Spark; a row of tests with servers."""
     file = test.split("::", 1)[0]
     parts = Path(file).relative_to(TESTS.name).parts
     if parts[0] == "spark":
         return "spark"
-    return file if parts[0] in ALONE or parts[0] in READING else "servers"
+    if parts[0] in ALONE or parts[0] in READING:
+        return file
+    return "users" if parts[0] in USERS else "servers"
 
 
 @pytest.hookimpl(optionalhook=True)
