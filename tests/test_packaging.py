@@ -34,6 +34,7 @@ NEED_AN_EXTRA = (
     "raftmeta.metastore.zookeeper",
     "raftmeta.backends.pysyncobj",
     "raftmeta.backends.zookeeper",
+    "raftmeta.migrate.live",
     "raftmeta.cli.",
     "raftmeta.prometheus",
     "raftmeta.security.pki",

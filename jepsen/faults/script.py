@@ -63,7 +63,10 @@ class Script:
         self._write(range(PROMOTE_AT, OPERATIONS))
         self._cluster.wait_converged()
         # So many entries with a snapshot every hundred: one that was not taken makes this another script.
-        assert all(node.metrics()["snapshots_taken"] > 0 for node in self._cluster.running()), self._cluster.report()
+        self._cluster.wait_for(
+            lambda: all(node.metrics()["snapshots_taken"] > 0 for node in self._cluster.running()),
+            what="a snapshot of each node",
+        )
 
     def _conflict(self, first: int) -> None:
         """A leader appends alone; the others elect another one and go on; when it hears them, its tail is truncated."""

@@ -14,7 +14,7 @@ from raftmeta.recipes import recipe
 FOLDER = Path(raftmeta.recipes.__file__).parent
 RECIPES = {
     "barrier": set(),
-    "candidacy": set(),
+    "candidacy": {"standing"},
     "claims": set(),
     "counter": set(),
     "election": {"candidacy"},
