@@ -246,7 +246,7 @@ def _doors(rows: Iterable[Row]) -> Iterator[Found]:
 
 
 def _totals(rows: Iterable[Row]) -> Iterator[Found]:
-    """What only goes from place to place is neither more nor less."""
+    """Transfers move money between accounts: the sum of all accounts never changes."""
     for row in rows:
         if row["kind"] == "total" and row["value"] != str(row["token"]):
             yield "total differs", f"{row['value']} instead of {row['token']}"

@@ -47,7 +47,7 @@ class ZookeeperMulti(DoorWorkload):
             await self._read(self.client.random.choice([*keys, f"{keys[0]}x"]))
 
     async def _look(self, keys: list[str]) -> Seen | None:
-        """What this node shows; no accounts: they are not there yet; None: it did not answer."""
+        """Read the accounts as this node shows them. Empty: not all accounts exist. None: the node did not answer."""
         found: Seen = {}
         for key in keys:
             try:

@@ -279,7 +279,7 @@ def rights_of_sessions(address: str) -> None:
 
 
 def lists_of_rights(address: str) -> None:
-    """What a list may name, and what is stored of it."""
+    """Set lists of rights of every scheme, right and wrong, and read back the stored lists."""
     anyone = (1, "world", "anyone")
     with RawSession(address) as one:
         one.do("create", creation("/lists", b""))
@@ -338,7 +338,7 @@ def cut_requests(address: str) -> None:
 
 
 def rejected(address: str) -> None:
-    """What no server knows, and a check that stands alone: the answer, and then the end of the connection."""
+    """Send requests that no server knows, and a check outside a multi. The server answers, then closes."""
     for opcode, body in (
         (NUMBERS["auth"], number(0) + text("no-such-scheme") + data(b"x")),
         (NUMBERS["auth"], number(0) + text("world") + data(b"anyone")),

@@ -174,7 +174,7 @@ def test_each_kind_of_znode_is_shown(store: Any, root: str) -> None:
 
 
 def test_children_are_the_direct_znodes_alone(store: Any, root: str) -> None:
-    """What is below them is passed; plain keys between them are none; names are text."""
+    """Znodes below a child are left out, and so are plain keys. Names are text."""
     paths = ("/a", "/a/b", "/a/b/deep", "/a/c", "/a/ü", "/ab")
     store.znodes([ZnodeCreate(path) for path in paths], root=root)
     assert store.znode("/a", root=root, children=True).children == ("b", "c", "ü")

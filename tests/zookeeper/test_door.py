@@ -219,7 +219,7 @@ def test_a_closed_session_takes_its_ephemerals_along(door: tuple[raftmeta.Node, 
 
 
 def test_a_close_is_answered_when_the_ephemerals_are_gone(door: tuple[raftmeta.Node, int]) -> None:
-    """Whoever asks after the answer sees none of them; nobody waits for a time-out."""
+    """A client that reads after the answer finds no ephemeral. It waits for no time-out."""
     with RawClient(door[1]) as owner, RawClient(door[1]) as other:
         assert owner.create(b"/closing", b"", EPHEMERAL).error == 0
         assert owner.call(CLOSE).error == 0

@@ -160,7 +160,7 @@ def test_a_list_of_rights_that_no_provider_takes_is_refused(acl: list[Acl]) -> N
 
 
 def test_auth_stands_for_all_whom_the_speaker_proved_to_be() -> None:
-    """But for the address. What a request says twice is kept once, as 3.9.5 does: before `auth` is expanded."""
+    """The address is left out. As in 3.9.5, doubles are removed before `auth` is expanded, and not afterwards."""
     who = speaker(b"ann:1", b"bob:2")
     ann, bob = digest_of(b"ann:1"), digest_of(b"bob:2")
     acl: list[Acl] = [(31, b"auth", b""), (31, b"auth", b"ignored"), (1, b"world", b"anyone"), (1, b"world", b"anyone")]
