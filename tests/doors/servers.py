@@ -167,6 +167,7 @@ class ZooKeeperServers(Servers):
             "4lw.commands.whitelist": "*",
             "maxClientCnxns": 0,
             "extendedTypesEnabled": "true",
+            "reconfigEnabled": "true",  # as kazoo's own suite has it; without it every reconfig is "disabled"
             **(settings or {}),
         }
         for number in range(members if members > 1 else 0):
