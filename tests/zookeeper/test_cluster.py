@@ -72,6 +72,30 @@ def test_a_write_of_a_connection_that_was_left_is_never_carried_out_late(tmp_pat
                     assert all(b"r%d-%d" % (round_, number) in seen for number in range(done))
 
 
+def test_a_write_that_was_held_up_is_never_carried_out_late(tmp_path: Path) -> None:
+    """A follower sends writes to its leader, slowly. The session moves before they arrive, so they are void."""
+    with doors(tmp_path, names="abc", heartbeat_s=0.1, election_timeout_s=5.0) as (nodes, at):
+        leader = leader_of(nodes)
+        slow = next(node for node in nodes.values() if node is not leader)
+        with RawClient(at[slow.name]) as first:
+            assert first.create(b"/before").error == 0
+            written = slow.metrics()["zookeeper_writes"]
+            faults.set_link_faults(slow, {leader.name: LinkFault(delay_s=2.0)})
+            for number in range(20):
+                first.ask(CREATE, text(b"/late-%d" % number) + text(b"") + OPEN_ACL + struct.pack(">i", 0))
+            wait_until(
+                lambda: slow.metrics()["zookeeper_writes"] >= written + 20, timeout_s=20, what="writes to be taken"
+            )
+            with RawClient(at[leader.name], session=first.session, password=first.password) as second:
+                assert second.session == first.session
+                seen = sorted(second.children(b"/"))
+                with RawClient(at[slow.name]) as third:  # its write goes the same way, behind them
+                    assert third.create(b"/behind").error == 0
+                second.call(SYNC, text(b"/"))
+                assert sorted(second.children(b"/")) == sorted([*seen, b"behind"])
+                assert seen == [b"before", b"zookeeper"]
+
+
 def transfer(nodes: dict[str, raftmeta.Node]) -> None:
     """Another node leads."""
     old = leader_of(nodes)
