@@ -301,16 +301,16 @@ def test_a_lost_connection_repeats_no_request(served: tuple[raftmeta.Node, str],
     node, url = served
     node.znodes([ZnodeCreate("/s")], root=root)
     made: list[str] = []
-    allowed = [40]  # so that there is work left at each cut
+    stages = [asyncio.Event() for _ in range(3)]  # set behind each cut, so that there is work left at the next one
 
     async def create_all(address: str) -> dict[str, int]:
         async with raftmeta.aio.Client(f"raft://{address}") as client:
 
             async def create() -> None:
                 operations = [ZnodeCreate("/s/n-", sequential=True)]
-                for _ in range(10):
-                    while len(made) >= allowed[0]:
-                        await asyncio.sleep(0.001)
+                for number in range(10):
+                    if number in (2, 4, 6):
+                        await stages[number // 2 - 1].wait()
                     made.append((await client.znodes(operations, root=root, timeout_s=60)).results[0].path)
 
             await client.ready()
@@ -319,11 +319,11 @@ def test_a_lost_connection_repeats_no_request(served: tuple[raftmeta.Node, str],
 
     with Gate(url.removeprefix("raft://")) as gate, contextlib.closing(EventLoop()) as loop:
         running = asyncio.run_coroutine_threadsafe(create_all(gate.address), loop.loop)
-        for enough in (20, 60, 100):
+        for enough, behind in zip((20, 60, 100), stages, strict=True):
             wait_until(lambda enough=enough: len(made) >= enough, timeout_s=60, what="progress")
             gate.cut()
             gate.restore()
-            allowed[0] = enough + 60 if enough < 100 else len(made) + 200
+            loop.loop.call_soon_threadsafe(behind.set)
         counters = running.result(60)
     assert sorted(made) == [f"/s/n-{number:010}" for number in range(200)]
     assert counters["connects"] >= 4
