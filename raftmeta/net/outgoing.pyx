@@ -455,6 +455,7 @@ cdef void outgoing_flush(Transport* transport, uint32_t link) noexcept nogil:
 cdef void outgoing_drop_revoked(Transport* transport, uint32_t link) noexcept nogil:
     tls_ticket_drop(&transport.outgoing[link].ticket)   # the next handshake asks the present authorities
     if transport.outgoing[link].state == OUTGOING_UP and stream_is_revoked(&transport.outgoing[link].stream):
+        transport.counters.evicted += 1
         _broke(transport, link)
 
 

@@ -93,7 +93,7 @@ cdef struct TransportCounters:
     uint64_t accepted
     uint64_t connected
     uint64_t refused            # connections closed for what they said
-    uint64_t evicted            # connections closed because no HELLO came in time
+    uint64_t evicted            # closed for a HELLO that did not come in time, or a certificate that is void now
     uint64_t frames_dropped     # full queues
     uint64_t bytes_in
     uint64_t bytes_out
