@@ -1,0 +1,1 @@
+"""The assignors, against their promises (docs/assignors.md) and small exhaustive searches."""
