@@ -1,7 +1,7 @@
 """range and round-robin: plans without memory, equal to those of Kafka's assignors of these names.
 
 They decide by the order of members and resources alone. A member that comes or goes may move nearly everything.
-Sources: Kafka 3.9 RangeAssignor and RoundRobinAssignor. Racks
+Sources: Kafka 3.9 RangeAssignor and RoundRobinAssignor, whose answers are recorded in tests/assignors/testdata. Racks
 (KIP-881) are not looked at.
 """
 

@@ -1,1 +1,1 @@
-"""The assignors, against their promises (docs/assignors.md) and small exhaustive searches."""
+"""The assignors, against their promises (docs/assignors.md), small exhaustive searches, and answers of Kafka 3.9."""
