@@ -128,6 +128,8 @@ def test_the_bytes_are_those_of_the_document() -> None:
     member = Member("a", topics=("t",), owned=("t-0",), generation=3, metadata=b"m")
     assert CODEC.encode_member(member).hex() == "950191a17491a3742d3003c4016d"
     assert CODEC.encode_assignment(["t-0"], ["t-1"]).hex() == "930191a3742d3091a3742d31"
+    plan = Incremental().assign([Member("a")], Resources.of_topics({"t": 1}))
+    assert plan.memory.hex() == "96019193c3a16191a3742d30c0c200c0"
 
 
 @given(data=st.binary(max_size=30))
