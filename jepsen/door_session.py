@@ -4,6 +4,10 @@ Its requests end in the words of jepsen/client.py: a result, a refusal with its 
 connection, OutcomeUnknown when the connection or the session was lost under the request. kazoo hears answers and events
 on one thread. A function `told` is called on this thread, so what it writes down stands in the order of the wire.
 
+kazoo forgets all watches when a connection ends. Here they stand until the session ends: behind each new connection
+goes a setWatches, as ZooKeeper's own client sends it (ClientCnxn.java of 3.9, primeConnection), and every second time
+a setWatches2.
+
 It never decides what is asked, and never asks again.
 """
 
@@ -12,15 +16,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kazoo import exceptions as zk
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
-from kazoo.protocol.connection import _CONNECTION_DROP, CLOSE_RESPONSE, ConnectionHandler
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.connection import (
+    _CONNECTION_DROP,
+    CHILD_EVENT,
+    CLOSE_RESPONSE,
+    DELETED_EVENT,
+    ConnectionHandler,
+)
+from kazoo.protocol.serialization import Exists, Watch, int_struct, long_struct, write_string
+from kazoo.protocol.states import KazooState, KeeperState
 
 import raftmeta
 from jepsen.client import TIMEOUT_S
@@ -42,6 +54,20 @@ LOST = (
     zk.OperationTimeoutError,
 )
 REFUSED = (zk.NoNodeError, zk.NodeExistsError, zk.BadVersionError, zk.NotEmptyError)
+SET_WATCHES, SET_WATCHES2, SET_WATCHES_XID = 101, 105, -8
+
+
+class Listener(Protocol):
+    """Is called on kazoo's thread, in the order of the wire."""
+
+    def on_reply(self, session: int, zxid: int) -> None:
+        """The session was answered."""
+
+    def on_watches_set(self, session: int, zxid: int, opcode: int, told: int) -> None:
+        """The watches of the session were set again behind a move. told: events that it had missed, and got first."""
+
+    def on_unasked(self, session: int, path: str) -> None:
+        """An event came for a path on which the session has no watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +121,106 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         callback.func(*callback.args)
 
 
+@dataclass(frozen=True, slots=True)
+class _SetWatches:
+    """A request as kazoo has them. paths: a list for data, one for nodes that are missing, one for children."""
+
+    type: int
+    zxid: int
+    paths: Sequence[Sequence[str]]
+
+    def serialize(self) -> bytes:
+        lists = [*self.paths, *((), ())[: 2 if self.type == SET_WATCHES2 else 0]]  # without persistent watches
+        parts = [int_struct.pack(len(paths)) + b"".join(map(write_string, paths)) for paths in lists]
+        return b"".join((long_struct.pack(self.zxid), *parts))
+
+
+class _Client(KazooClient):  # type: ignore[misc]  # kazoo has no types
+    """Its watches outlive a connection."""
+
+    def _reset_watchers(self) -> None:
+        if self._state != KeeperState.CONNECTING:
+            super()._reset_watchers()
+
+
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
     """closed_zxid: of the reply that the session is closed; 0: none came."""
 
     closed_zxid = 0
 
+    def __init__(self, client: Any, retry: Any, session: DoorSession) -> None:
+        super().__init__(client, retry, logger=client.logger)
+        self._session = session
+        self._absent = set[str]()  # paths of data watches that wait for a node to be made
+        self._asked: _SetWatches | None = None  # not answered yet
+        self._missed = Counter[str]()  # what the answer may tell: by path, the lists that have it
+        self._told = self._sent = 0
+
+    def _connect(self, *arguments: Any) -> Any:
+        timeouts = super()._connect(*arguments)
+        client = self.client
+        data = [path for path, watchers in client._data_watchers.items() if watchers]
+        children = [path for path, watchers in client._child_watchers.items() if watchers]
+        self._absent &= set(data)
+        self._asked, self._told = None, 0
+        self._missed = Counter([*data, *children])
+        if self._missed:
+            opcode = SET_WATCHES2 if self._sent % 2 else SET_WATCHES
+            paths = ([path for path in data if path not in self._absent], sorted(self._absent), children)
+            self._asked, self._sent = _SetWatches(opcode, client.last_zxid, paths), self._sent + 1
+            self._submit(self._asked, timeouts[1] / 1000.0, SET_WATCHES_XID)
+        return timeouts
+
+    def _read_watch_event(self, buffer: Any, offset: int) -> None:
+        event, _ = Watch.deserialize(buffer, offset)
+        client, path = self.client, event.path
+        is_asked = bool(event.type != CHILD_EVENT and client._data_watchers.get(path))
+        is_asked |= bool(event.type in (CHILD_EVENT, DELETED_EVENT) and client._child_watchers.get(path))
+        # A node that is gone is told for its data and for its children: ZooKeeper looks at each list by itself.
+        if self._asked is not None and self._missed[path]:
+            self._missed[path] -= 1
+            self._told += 1
+        elif not is_asked:
+            self._session.listener.on_unasked(self._session.id, path)
+        self._absent.discard(path)
+        super()._read_watch_event(buffer, offset)
+
     def _read_response(self, header: Any, buffer: Any, offset: int) -> Any:
+        if header.xid == SET_WATCHES_XID:
+            self._watches_set(header)
+            return None
+        request = self.client._pending[0][0]
+        if isinstance(request, Exists) and request.watcher:
+            if header.err == zk.NoNodeError.code:
+                self._absent.add(request.path)
+            else:
+                self._absent.discard(request.path)
         answer = super()._read_response(header, buffer, offset)
         if answer == CLOSE_RESPONSE and not header.err:
             self.closed_zxid = header.zxid
         return answer
 
+    def _watches_set(self, header: Any) -> None:
+        assert self._asked is not None and not header.err, f"setWatches was answered: {header}"
+        if header.zxid > 0:
+            self.client.last_zxid = header.zxid
+        zxid = self._session.heard()
+        self._session.listener.on_watches_set(self._session.id, zxid, self._asked.type, self._told)
+        self._asked = None
+
 
 class DoorSession:
-    """life: a number that changes with each session, since kazoo begins another one when one has expired.
+    """life: a number that changes with each session, since kazoo begins another one when one has expired."""
 
-    on_reply: called with the id of the session and the zxid of each reply, on kazoo's thread.
-    """
-
-    def __init__(self, hosts: str, on_reply: Callable[[int, int], None]) -> None:
+    def __init__(self, hosts: str, listener: Listener) -> None:
         self.life = 1
-        self._on_reply = on_reply
+        self.listener = listener
         self._heard_ns = 0
         self._connected = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._handler = _Handler(self)
-        self._client = KazooClient(hosts=hosts, timeout=SESSION_S, handler=self._handler, connection_retry=RETRY)
-        self._connection = _Connection(self._client, self._client._conn_retry.copy(), logger=self._client.logger)
+        self._client = _Client(hosts=hosts, timeout=SESSION_S, handler=self._handler, connection_retry=RETRY)
+        self._connection = _Connection(self._client, self._client._conn_retry.copy(), self)
         self._client._connection = self._connection
         self._client.add_listener(self._on_state)
         self._client.start_async()
@@ -144,7 +243,7 @@ class DoorSession:
         """A reply has come, on kazoo's thread; its zxid."""
         zxid = int(self._client.last_zxid)
         if self.id and zxid:
-            self._on_reply(self.id, zxid)
+            self.listener.on_reply(self.id, zxid)
         return zxid
 
     def is_held(self) -> bool:

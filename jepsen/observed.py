@@ -218,7 +218,7 @@ def _sessions(rows: Iterable[Row]) -> Iterator[Found]:
 
 # --- through the ZooKeeper door ---------------------------------------------------------------------------------------
 def _doors(rows: Iterable[Row]) -> Iterator[Found]:
-    """A session is never shown less than before, nor a change before the watch that waits for it was told.
+    """A session is never shown less than before, nor a change before the watch that waits for it was told, once.
 
     Numbers of sequential nodes grow in the order in which the nodes were made.
     """
@@ -237,6 +237,8 @@ def _doors(rows: Iterable[Row]) -> Iterator[Found]:
             armed = revision
         elif row["kind"] == "zookeeper_told":
             armed = None
+        elif row["kind"] == "zookeeper_unasked":
+            yield "told unasked", "an event came while no watch stood"
         elif row["kind"] == "zookeeper_sequence":
             made.append((revision, row["token"]))
     made.sort()

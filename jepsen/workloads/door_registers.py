@@ -102,8 +102,10 @@ class ZookeeperWatch(DoorWorkload):
             await self._change(node)
         elif choice < 0.6:
             await self.client.attempt(lambda: self.get(node, is_watched=random.random() < 0.7))
-        elif choice < 0.8:
+        elif choice < 0.75:
             await self.client.attempt(lambda: self._list(node))
+        elif choice < 0.8:
+            await self.client.attempt(lambda: self._wait_for(child))
         elif choice < 0.9:
             await self._make(child)
         else:
@@ -115,6 +117,18 @@ class ZookeeperWatch(DoorWorkload):
 
     async def _make(self, path: str) -> None:
         await self.refused((NodeExistsError, NoNodeError), lambda: self.create(path, b"0"))
+
+    async def _wait_for(self, child: str) -> Any:
+        """Whether it exists, with a watch that also waits for a node that is not there."""
+        session, what = self.session, child
+
+        def told(stat: Any, zxid: int) -> None:
+            if stat is not None:
+                self.seen(session, what, stat.mzxid, is_armed=True)
+            else:
+                self.armed(session, what, zxid)
+
+        return await session.ask(lambda zk: zk.exists_async(child, watch=self.watcher(session, what)), told)
 
     async def _list(self, node: str) -> Any:
         """The children; their last coming or going is the parent's pzxid."""

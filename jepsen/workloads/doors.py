@@ -1,7 +1,7 @@
 """A workload through the ZooKeeper door: each client has a session of kazoo, moves with it, and tells what it saw.
 
-It says zookeeper_seen of each node that a reply shows, zookeeper_armed and zookeeper_told of each watch (docs/jepsen.md
-"Observations").
+It says zookeeper_seen of each node that a reply shows, zookeeper_armed and zookeeper_told of each watch,
+zookeeper_watches_set of each move with watches, and zookeeper_unasked (docs/jepsen.md "Observations").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DoorWorkload(Workload):
         super().__init__(client)
         assert client.doors is not None, "a workload through the door needs doors"
         self.doors: Doors = client.doors
-        self.session = DoorSession(self.doors.hosts, self._on_reply)
+        self.session = DoorSession(self.doors.hosts, self)
 
     async def step(self) -> None:
         if self.client.random.random() < MOVE_SHARE:
@@ -47,7 +47,7 @@ class DoorWorkload(Workload):
 
     def renew(self) -> None:
         """Another session, after this one was closed or left."""
-        self.session = DoorSession(self.doors.hosts, self._on_reply)
+        self.session = DoorSession(self.doors.hosts, self)
 
     # --- observations -------------------------------------------------------------------------------------------------
     def say(self, kind: str, subject: str, *, revision: int = NOT_TOLD, token: int = NOT_TOLD, value: str = "") -> None:
@@ -55,8 +55,14 @@ class DoorWorkload(Workload):
             kind, subject, process=self.client.process, revision=revision, token=token, value=value
         )
 
-    def _on_reply(self, session: int, zxid: int) -> None:
+    def on_reply(self, session: int, zxid: int) -> None:
         self.say("zookeeper_seen", self.seat(session), revision=zxid)
+
+    def on_watches_set(self, session: int, zxid: int, opcode: int, told: int) -> None:
+        self.say("zookeeper_watches_set", self.seat(session), revision=zxid, token=told, value=str(opcode))
+
+    def on_unasked(self, session: int, path: str) -> None:
+        self.say("zookeeper_unasked", self.seat(session, path))
 
     def seat(self, session: int, what: str = "") -> str:
         """The subject of all that one session sees of one thing."""
@@ -64,10 +70,13 @@ class DoorWorkload(Workload):
 
     def seen(self, session: DoorSession, what: str, revision: int, *, is_armed: bool = False) -> None:
         """A reply showed `what` as of its last change. is_armed: and set a watch. On kazoo's thread."""
-        subject = self.seat(session.id, what)
-        self.say("zookeeper_seen", subject, revision=revision)
+        self.say("zookeeper_seen", self.seat(session.id, what), revision=revision)
         if is_armed:
-            self.say("zookeeper_armed", subject, revision=revision)
+            self.armed(session, what, revision)
+
+    def armed(self, session: DoorSession, what: str, revision: int) -> None:
+        """A watch waits for a change beyond the revision. On kazoo's thread."""
+        self.say("zookeeper_armed", self.seat(session.id, what), revision=revision)
 
     def _on_event(self, subject: str, _event: Any) -> None:
         """A watch is told, or went with the connection. On kazoo's thread."""

@@ -27,8 +27,8 @@ from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, 
                                             client_frame_begin, client_frame_decode, client_frame_end,
                                             client_message_decode, client_request_encode)
 from raftmeta.wire.commands cimport (COMMAND_LEASE_KEEP_ALIVE, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
-                                     LEASES_MAX, Bytes, Command, LeaseItem, command_encode, command_init,
-                                     command_release)
+                                     KEY_BYTES_MAX, LEASES_MAX, Bytes, Command, LeaseItem, command_encode,
+                                     command_init, command_release)
 from raftmeta.wire.hello cimport HELLO_CLIENT, Hello, hello_decode, hello_encode
 
 from collections import namedtuple
@@ -158,7 +158,7 @@ cdef class RequestEncoder:
         return self._encode(&request, REQUEST_GET)
 
     def range(self, start, end, revision, limit, bint local, bint keys_only, bint count_only, delimiter=b"",
-              uint32_t skip=0):
+              skip=0):
         cdef ClientRequest request
         cdef uint64_t most
         memset(&request, 0, sizeof(ClientRequest))
@@ -170,7 +170,8 @@ cdef class RequestEncoder:
         request.flags = ((READ_LOCAL if local else 0) | (READ_KEYS_ONLY if keys_only else 0)
                          | (READ_COUNT_ONLY if count_only else 0))
         take_bound(delimiter, "delimiter", &request.delimiter)
-        request.skip = skip
+        take_number(skip, "skip", KEY_BYTES_MAX, &most)     # as client_request_decode has it
+        request.skip = <uint32_t>most
         return self._encode(&request, REQUEST_GROUPS if request.delimiter.length else REQUEST_RANGE)
 
     def watch(self, bytes start not None, bytes end not None, revision, uint8_t filter):

@@ -32,6 +32,7 @@ FILES = {
     "sim": ("sim",),
     "recover": ("recover",),
     "snapshots": ("snapshot",),
+    "znodes": ("znodes",),
 }
 FILE_OF = {command: file for file, commands in FILES.items() for command in commands}
 

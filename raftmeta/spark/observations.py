@@ -29,6 +29,7 @@ WITHOUT_RULE = (
     "member_left",
     "member_lost",
     "resigned",
+    "zookeeper_watches_set",
 )
 WITH_RULE = (
     "elected",
@@ -50,6 +51,7 @@ WITH_RULE = (
     "zookeeper_seen",
     "zookeeper_sequence",
     "zookeeper_told",
+    "zookeeper_unasked",
 )
 OBSERVED = pa.schema(
     [("run", pa.string())] + [(name, pa.type_for_alias(kind)) for name, kind in OBSERVATION_COLUMNS.items()]
@@ -334,6 +336,12 @@ def _shown_before_told(observed: DataFrame) -> DataFrame:
     return shown.where(F.col("revision") > F.col("armed")).select(*_told("shown before told", explanation))
 
 
+def _told_unasked(observed: DataFrame) -> DataFrame:
+    """No watch is told twice, and none that was not set."""
+    rows = observed.where(F.col("kind") == "zookeeper_unasked")
+    return rows.select(*_told("told unasked", F.lit("an event came while no watch stood")))
+
+
 def _sequence_order(observed: DataFrame) -> DataFrame:
     """Numbers of sequential nodes grow in the order in which the nodes were made."""
     rows = observed.where(F.col("kind") == "zookeeper_sequence")
@@ -354,6 +362,7 @@ RULES = (
     _sessions_in_order,
     _went_back,
     _shown_before_told,
+    _told_unasked,
     _sequence_order,
 )
 WATCH_RULES = (_watch_duplicates, _watch_differences, _watch_gaps)

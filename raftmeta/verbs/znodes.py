@@ -66,20 +66,24 @@ class ZnodePlace:
         return RangeAsked(self.key, self.key + b"\0", limit=1, revision=revision, local=self._local)
 
     def children(self, revision: int, *, keys_only: bool) -> RangeAsked:
-        """A question for its direct children; what is below those is passed."""
-        has_room = len(self._below) < KEY_BYTES_MAX  # for a name; else an empty range is asked for
+        """A question for its direct children, if it has any; what is below those is passed.
+
+        The longest key of a znode without children leaves no room for their names, and such a range would be refused.
+        """
         return RangeAsked(
-            self._below + b"\0" if has_room else self.key,
-            prefix_end(self._below) if has_room else self.key,
+            self._below + b"\0",
+            prefix_end(self._below),
             revision=revision,
             keys_only=keys_only,
             local=self._local,
             delimiter=b"/",
-            skip=len(self._below) if has_room else 0,
+            skip=len(self._below),
         )
 
     async def with_children(self, found: ZnodeFound, ask: Callable[[RangeAsked], Awaitable[RangeResult]]) -> ZnodeFound:
         """The same znode with the names of its children; ask: of a store for tasks."""
+        if found.stat.children == 0:
+            return replace(found, children=())
         names = self.names(found, await ask(self.children(found.revision, keys_only=True)), has_values=False)
         if names is None:  # plain keys stand between them
             names = self.names(found, await ask(self.children(found.revision, keys_only=False)), has_values=True)
@@ -87,6 +91,8 @@ class ZnodePlace:
 
     def with_children_now(self, found: ZnodeFound, ask: Callable[[RangeAsked], RangeResult]) -> ZnodeFound:
         """As with_children, of a store whose callers block."""
+        if found.stat.children == 0:
+            return replace(found, children=())
         names = self.names(found, ask(self.children(found.revision, keys_only=True)), has_values=False)
         if names is None:
             names = self.names(found, ask(self.children(found.revision, keys_only=False)), has_values=True)

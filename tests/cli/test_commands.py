@@ -21,6 +21,7 @@ from raftmeta.cli.app import FILE_OF, FILES, app
 from tests.processes.waiting import free_addresses, wait_until
 
 NAMES = "abc"
+LEVEL_OF_ZNODES = 4
 
 
 def command(*arguments: str) -> list[str]:
@@ -139,6 +140,90 @@ def test_txn_does_one_branch_and_tells_which(cluster: ServedNodes) -> None:
     assert cluster.run(*words, code=1).splitlines()[1] == "t\t1"
     assert cluster.json(*words, code=1)["succeeded"] is False  # type: ignore[index]
     assert "none of" in cluster.run("txn", "--if", "size(t) = 0", code=2)
+
+
+@pytest.fixture(scope="module")
+def znodes(cluster: ServedNodes) -> ServedNodes:
+    """All members know znodes: the leader says so by an entry, some time after its start."""
+    with raftmeta.Client(cluster.url) as client:
+        wait_until(lambda: client.status().feature_level >= LEVEL_OF_ZNODES, timeout_s=40, what="the level of znodes")
+    return cluster
+
+
+def test_znodes_are_made_read_set_and_removed(znodes: ServedNodes) -> None:
+    assert znodes.run("znodes", "create", "/a") == "/a\n"
+    assert znodes.run("znodes", "create", "/a/b", "1") == "/a/b\n"
+    made = [znodes.run("znodes", "create", "--sequential", "/a/n-") for _ in range(2)]
+    assert made == ["/a/n-0000000001\n", "/a/n-0000000002\n"]
+    assert znodes.run("znodes", "ls", "/a") == "b\nn-0000000001\nn-0000000002\n"
+    assert znodes.run("znodes", "get", "/a/b") == "1\n" and znodes.run("znodes", "get", "/a") == "\n"
+    before = znodes.json("znodes", "get", "/a/b")["revision"]  # type: ignore[index]
+    assert znodes.run("znodes", "set", "/a/b", "-", stdin=b"\x00\xff", code=0) == "1\n"
+    assert znodes.json("znodes", "get", "/a/b")["data"] == {"base64": "AP8="}  # type: ignore[index]
+    assert znodes.run("znodes", "get", "--revision", str(before), "/a/b") == "1\n"
+    assert znodes.run("znodes", "get", "--local", "/zookeeper/quota") == "\n"
+    assert znodes.run("znodes", "rm", "/a/b").strip().isdecimal()
+    assert znodes.json("znodes", "ls", "/a")["children"] == ["n-0000000001", "n-0000000002"]  # type: ignore[index]
+    assert "zookeeper" in znodes.run("znodes", "ls").splitlines()
+
+
+def test_a_znode_that_is_not_there_or_is_refused_is_one_line_and_exit_code_1(znodes: ServedNodes) -> None:
+    """Nothing was done, and the line says why."""
+    znodes.run("znodes", "create", "/r")
+    znodes.run("znodes", "create", "/r/child")
+    znodes.run("znodes", "set", "/r", "new", "--if-version", "0")
+    for words, why in (
+        (("get", "/never"), "no znode '/never'"),
+        (("ls", "/never"), "no znode '/never'"),
+        (("stat", "/never"), "no znode '/never'"),
+        (("create", "/r"), "NODEEXISTS"),
+        (("create", "/never/below"), "NONODE"),
+        (("set", "/r", "newer", "--if-version", "0"), "BADVERSION"),
+        (("rm", "/r", "--if-version", "0"), "BADVERSION"),
+        (("rm", "/r"), "NOTEMPTY"),
+        (("create", "/r/e", "--kind", "ephemeral", "--lease", "12345"), "SESSIONEXPIRED"),
+    ):
+        told = znodes.run("znodes", *words, code=1)
+        assert told.startswith("raftmeta: ") and told.count("\n") == 1 and why in told, told
+    assert znodes.run("znodes", "get", "/r") == "new\n"
+    for words in (
+        ("get", "no-slash"),
+        ("create", "/t", "--kind", "ttl"),
+        ("create", "/t", "--ttl", "1"),
+        ("create", "/e", "--kind", "ephemeral"),
+        ("create", "/e", "--lease", "1"),
+    ):
+        assert znodes.run("znodes", *words, code=2)
+
+
+def test_a_znode_shows_its_kind_its_counters_and_who_may_do_what(znodes: ServedNodes) -> None:
+    """The list of rights is ZooKeeper's, and --as is who speaks; trees with other roots are others."""
+    with raftmeta.Client(znodes.url) as client:
+        acl = [(1, "world", "anyone"), (31, "digest", "me:hash")]
+        client.znodes([raftmeta.ZnodeCreate("/rights", b"12", acl=acl)], root="other")
+    other = ("znodes", "--root", "other")
+    lines = dict(line.split("\t") for line in znodes.run(*other, "stat", "/rights").splitlines()[:-2])
+    assert (lines["kind"], lines["version"], lines["data_length"]) == ("persistent", "0", "2")
+    assert znodes.run(*other, "stat", "/rights").splitlines()[-2:] == [
+        "acl\tr world:anyone",
+        "acl\tcdrwa digest:me:hash",
+    ]
+    assert "NOAUTH" in znodes.run(*other, "set", "/rights", "x", code=1)
+    assert znodes.run(*other, "--as", "digest:me:hash", "set", "/rights", "x") == "1\n"
+    assert znodes.json(*other, "stat", "/rights")["stat"]["version"] == 1  # type: ignore[index]
+    assert "no znode" in znodes.run("znodes", "get", "/rights", code=1)
+    assert znodes.run("--below", "oth", "znodes", "--root", "er", "get", "/rights") == "x\n"
+
+
+def test_an_ephemeral_znode_goes_with_the_lease_that_owns_it(znodes: ServedNodes) -> None:
+    with subprocess.Popen(command("--url", znodes.url, "lease", "hold", "5"), stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        lease = holder.stdout.readline().decode().strip()
+        znodes.run("znodes", "create", "/ephemeral", "--kind", "ephemeral", "--lease", lease)
+        assert znodes.json("znodes", "stat", "/ephemeral")["stat"]["owner"] == int(lease)  # type: ignore[index]
+        holder.send_signal(signal.SIGINT)
+        holder.wait(20)
+    znodes.run("znodes", "stat", "/ephemeral", code=1)
 
 
 def test_watch_prints_each_change_from_a_revision_on(cluster: ServedNodes) -> None:

@@ -21,8 +21,11 @@ from raftmeta.bindings.requests import RANGE
 from raftmeta.bindings.verbs import revoke
 from raftmeta.operations import Fence, Get, Put, Version
 from raftmeta.testing.cluster import stall_gil
+from raftmeta.verbs.asked import RangeAsked
 from tests.client.nodes import serving
 from tests.processes.waiting import wait_until
+
+NEVER_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +124,32 @@ def test_a_range_in_groups_is_that_of_a_node(client: raftmeta.Client, served: An
         assert found == served[0].range(**question) and found.revision
     assert client.range(prefix="g/", delimiter="/").prefixes == tuple(f"g/{number:02}/".encode() for number in range(6))
     assert client.range(prefix="g/", delimiter="/", limit=5).next_start == b"g/02\0"
+
+
+@pytest.mark.parametrize("page", ["", "x", "\0"])
+@pytest.mark.parametrize(("view", "prefix"), [(300, 180), (300, 181), (480, 1), (1, 480), (1, 481)])
+def test_below_a_prefix_groups_behind_the_longest_key_are_those_of_a_node(
+    client: raftmeta.Client, served: Any, view: int, prefix: int, page: str
+) -> None:
+    """A delimiter is sought behind both prefixes. No node takes a request that seeks it behind more than a key has."""
+
+    def outcome(store: raftmeta.Client | raftmeta.Node) -> Any:
+        beginning = (prefix - 1) * "x" + "\0"
+        start = beginning + page if page else ""
+        try:
+            return store.prefixed(view * "v").range(start, prefix=beginning, delimiter="/", timeout_s=NEVER_S)
+        except raftmeta.InvalidArgument as error:
+            return error.field, str(error)
+
+    assert outcome(client) == outcome(served[0])
+
+
+def test_a_delimiter_is_not_sought_behind_the_longest_key(client: raftmeta.Client) -> None:
+    """No node takes such a request: it is refused before it is sent, and not sent again until its time-out."""
+    asked = RangeAsked("a", "b", delimiter="/", skip=481)
+    with pytest.raises(raftmeta.InvalidArgument) as wrong:
+        client._range(asked, NEVER_S)
+    assert wrong.value.field == "skip"
 
 
 def test_all_pages_of_a_range_are_of_one_revision(

@@ -2,7 +2,8 @@
 
 The suite starts and stops the servers of `kazoo.testing.common` itself. RAFTMETA_DOORS_ON says of which kind they are:
 `zookeeper` gives the suite's own servers a few more settings, `door` puts nodes into their place. With
-RAFTMETA_DOORS_KILL_S a server to which no client is connected is killed and started again every so many seconds.
+RAFTMETA_DOORS_KILL_S a server to which no client is connected is killed and started again every so many seconds
+(tests/doors/faults.py).
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kazoo.testing import common
 
+from tests.doors.faults import Faults
+from tests.doors.time_limit import limited
 from tests.processes.cluster import NodeProcess
 
 START_S = 60.0
+TEST_S = 300.0
+AGAIN_S = 30.0  # a test that ran out of time may wait for its own threads at its end, for ever
 SUPER_DIGEST = "zookeeper.DigestAuthenticationProvider.superDigest="
 LOOPBACK = (
     "clientPortAddress=127.0.0.1",
@@ -28,37 +33,6 @@ LOOPBACK = (
     "admin.enableServer=false",
 )
 JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-
-
-class Faults(threading.Thread):
-    """Kills one server after the other while all of a cluster run: the suite's own stops are left alone."""
-
-    def __init__(self, every_s: float) -> None:
-        super().__init__(name="faults", daemon=True)
-        self.lock = threading.RLock()  # held while a server is started, stopped or killed
-        self.kills = 0
-        self._every_s = every_s
-        self._servers: list[Any] = []
-        self._is_over = threading.Event()
-
-    def know(self, server: Any) -> None:
-        """A server that was made; those of a cluster before it are forgotten when they do not run."""
-        with self.lock:
-            self._servers = [one for one in self._servers if one.running] + [server]
-
-    def run(self) -> None:
-        while not self._is_over.wait(self._every_s):
-            with self.lock:
-                free = [one for one in self._servers if one.running and not connections_to(one.client_port)]
-                if free and all(one.running for one in self._servers):
-                    free[self.kills % len(free)].crash()
-                    self.kills += 1
-
-
-def connections_to(port: int) -> int:
-    """Established TCP connections to a port of this machine (proc(5), /proc/net/tcp)."""
-    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
-    return sum(row[3] == "01" and int(row[2].rpartition(":")[2], 16) == port for row in rows)
 
 
 class LoopbackZooKeeper(common.ManagedZooKeeper):  # type: ignore[misc]
@@ -81,10 +55,13 @@ class LoopbackZooKeeper(common.ManagedZooKeeper):  # type: ignore[misc]
             java_system_properties=[*java_system_properties, *JAVA],
             **named,
         )
+        self.number = self.server_info.server_id
         FAULTS.know(self)
 
     def run(self) -> None:
         with FAULTS.lock:
+            if not self.running and Path(self.working_path, "data").exists():
+                FAULTS.restarted()
             super().run()
 
     def stop(self) -> None:
@@ -95,7 +72,7 @@ class LoopbackZooKeeper(common.ManagedZooKeeper):  # type: ignore[misc]
         self.process.kill()
         self.process.wait()
         self._running = False
-        self.run()
+        super().run()
 
 
 class ManagedNode:
@@ -113,6 +90,7 @@ class ManagedNode:
         ssl_configuration: dict[str, Any] | None = None,
     ) -> None:
         self.server_info = server_info
+        self.number = server_info.server_id
         self.client_port = server_info.client_port
         self.secure_client_port = server_info.secure_client_port
         self.address = f"127.0.0.1:{self.client_port}"
@@ -144,13 +122,17 @@ class ManagedNode:
 
     def run(self) -> None:
         with FAULTS.lock:
-            if self.running:
-                return
-            if self._node is None:
-                folder = tempfile.mkdtemp(dir=os.environ["RAFTMETA_DOORS_FOLDER"])
-                name = f"n{self.server_info.server_id}"
-                self._node = NodeProcess(name, peers=self._addresses, folder=Path(folder), settings=self._settings)
-            self._node.start(timeout_s=START_S)
+            if not self.running:
+                if self._node is not None:
+                    FAULTS.restarted()
+                self._start()
+
+    def _start(self) -> None:
+        if self._node is None:
+            folder = tempfile.mkdtemp(dir=os.environ["RAFTMETA_DOORS_FOLDER"])
+            name = f"n{self.server_info.server_id}"
+            self._node = NodeProcess(name, peers=self._addresses, folder=Path(folder), settings=self._settings)
+        self._node.start(timeout_s=START_S)
 
     def stop(self) -> None:
         """The files stay."""
@@ -160,7 +142,7 @@ class ManagedNode:
 
     def crash(self) -> None:
         self.stop()
-        self.run()
+        self._start()
 
     def destroy(self) -> None:
         """Its files go, too: a suite makes hundreds of nodes, and each has segments of its log."""
@@ -176,8 +158,16 @@ class ManagedNode:
         return [] if self._node is None else self._node.log_tail().splitlines(keepends=True)[-num_lines:]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    with limited(TEST_S, again_s=AGAIN_S):
+        return (yield)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    terminalreporter.write_line(f"servers that were killed meanwhile: {FAULTS.kills}")
+    kills = ", ".join(f"server {number}: {count}" for number, count in sorted(FAULTS.kills.items()))
+    looks = ", ".join(f"{reason}: {count}" for reason, count in FAULTS.looks.items())
+    terminalreporter.write_line(f"servers that were killed meanwhile: {kills or 'none'} (looks: {looks or 'none'})")
 
 
 FAULTS = Faults(float(os.environ.get("RAFTMETA_DOORS_KILL_S", "5")))

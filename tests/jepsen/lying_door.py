@@ -15,8 +15,9 @@ from typing import Self
 from tests.processes.waiting import free_ports
 
 CREATE, GET_DATA, SET_DATA, CHECK, MULTI, CREATE2 = 1, 4, 5, 13, 14, 15
+SET_WATCHES = (101, 105)
 EPHEMERAL = 1
-EVENT_XID = -1
+EVENT_XID, SET_WATCHES_XID = -1, -8
 START_S = 10.0
 STALE_EVERY = 3
 
@@ -31,6 +32,10 @@ class Lie:
     def reply(self, xid: int, opcode: int, asked: bytes, frame: bytes) -> bytes | None:
         """The frame that the client is sent, header included; None: none. asked: the body of the request."""
         return frame
+
+    def times(self, xid: int) -> int:
+        """How often the client is sent the frame."""
+        return 1
 
 
 class Stale(Lie):
@@ -94,6 +99,27 @@ class Silent(Lie):
 
     def reply(self, xid: int, opcode: int, asked: bytes, frame: bytes) -> bytes | None:
         return None if xid == EVENT_XID else frame
+
+
+class Forgotten(Lie):
+    """What a session missed while it moved is not told when its watches are set again."""
+
+    is_setting = False
+
+    def request(self, opcode: int, body: bytes) -> bytes:
+        self.is_setting |= opcode in SET_WATCHES
+        return body
+
+    def reply(self, xid: int, opcode: int, asked: bytes, frame: bytes) -> bytes | None:
+        self.is_setting &= xid != SET_WATCHES_XID
+        return None if self.is_setting and xid == EVENT_XID else frame
+
+
+class Twice(Lie):
+    """Every event is told twice."""
+
+    def times(self, xid: int) -> int:
+        return 2 if xid == EVENT_XID else 1
 
 
 class Repeated(Lie):
@@ -215,7 +241,8 @@ class LyingDoor:
                 xid = struct.unpack_from(">i", frame)[0]
                 told = lie.reply(xid, *asked.pop(xid, (0, b"")), frame)
                 if told is not None:
-                    send(writer, told)
+                    for _ in range(lie.times(xid)):
+                        send(writer, told)
 
 
 async def receive(reader: asyncio.StreamReader) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield at["a"]
 
 
-def judged(folder: Path, address: str, *workloads: str) -> Verdict:
-    """A round of these workloads on nodes of their own, by clients that share one door."""
+def judged(folder: Path, address: str, *workloads: str) -> tuple[Verdict, list[dict[str, Any]]]:
+    """A round of these workloads on nodes of their own, by clients that share one door; and what they observed."""
     group = next(groups)
     run = RunFolder(folder / str(group), workload="w", nemesis="none", seed=group)
     slots = [Slot(name, number, group, PERIOD_S, 60.0) for number, name in enumerate(workloads * CLIENTS)]
@@ -62,15 +63,31 @@ def judged(folder: Path, address: str, *workloads: str) -> Verdict:
     asyncio.run(ask())
     models = {name: model for name in workloads if (model := WORKLOADS[name].model) is not None}
     histories, observed = run.gather(models, [])
-    return judge(histories, observed, models, [], [], run.t0_ns)
+    return judge(histories, observed, models, [], [], run.t0_ns), observed
 
 
 def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
     """All workloads at once, with sessions that move, are closed and left."""
     with LyingDoor(port) as door:
-        verdict = judged(tmp_path, door.address, *THROUGH_DOOR)
+        verdict, _ = judged(tmp_path, door.address, *THROUGH_DOOR)
     assert verdict.is_ok, verdict.reasons
     assert all(history["operations"] > 100 for history in verdict.histories.values())
+
+
+def test_sessions_move_with_their_watches_and_hear_what_they_missed(tmp_path: Path, port: int) -> None:
+    """By either request that sets watches again, and each event once, before any reply that shows its change."""
+    wanted = {str(opcode) for opcode in lying_door.SET_WATCHES}
+    told: Counter[str] = Counter()
+    with LyingDoor(port) as door:
+        for _ in range(ROUNDS_MAX):
+            verdict, observed = judged(tmp_path, door.address, "zookeeper-watch")
+            assert verdict.is_ok, verdict.reasons
+            for row in observed:
+                if row["kind"] == "zookeeper_watches_set":
+                    told[row["value"]] += row["token"]
+            if all(told[opcode] for opcode in wanted):
+                return
+    raise AssertionError(told)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +101,8 @@ def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
         (lying_door.Fenceless, "zookeeper-lock", "ended fence accepted"),
         (lying_door.Kept, "zookeeper-lock", "ended fence accepted"),
         (lying_door.Silent, "zookeeper-watch", "shown before told"),
+        (lying_door.Forgotten, "zookeeper-watch", "shown before told"),
+        (lying_door.Twice, "zookeeper-watch", "told unasked"),
         (lying_door.Repeated, "zookeeper-lock", "sequence order"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else value.replace(" ", "-"),
@@ -93,7 +112,7 @@ def test_a_lie_is_found(tmp_path: Path, port: int, lie: type[Lie], workload: str
     found: list[str] = []
     with LyingDoor(port, lie) as door:
         for _ in range(ROUNDS_MAX):
-            found += judged(tmp_path, door.address, workload).reasons
+            found += judged(tmp_path, door.address, workload)[0].reasons
             if any(reason in one for one in found):
                 return
     raise AssertionError(found)

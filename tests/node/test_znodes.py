@@ -247,6 +247,18 @@ def test_a_znode_without_room_for_children_has_none(store: Any, root: str) -> No
     assert store.znode(path, root=root, children=True).children == ()
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_below_a_prefix_too_a_znode_without_room_for_children_has_none(
+    faces: dict[str, Any], face: str, root: str
+) -> None:
+    """With the prefix its key has 480 bytes. A range behind it would begin with 482, which no store takes."""
+    prefix = f"{face.replace('.', '-')}-"
+    store, path = faces[face], "/" + (480 - len(prefix) - len(root) - 1) * "x"
+    view = Driven(store.prefixed(prefix), store.loop) if isinstance(store, Driven) else store.prefixed(prefix)
+    view.znodes([ZnodeCreate(path)], root=root)
+    assert view.znode(path, root=root, children=True).children == ()
+
+
 def test_a_view_has_a_tree_of_its_own(faces: dict[str, Any], root: str) -> None:
     """Its root stands behind the prefix, which so may have no slash; records keep what belongs to a znode."""
     for face in ("node", "client"):

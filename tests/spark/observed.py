@@ -83,6 +83,7 @@ RIGHT += [
     told("zookeeper_seen", "z/2/a", revision=9),
     told("zookeeper_told", "z/1/a"),
     told("zookeeper_seen", "z/1/a", revision=9),
+    told("zookeeper_watches_set", "z/1", 0, revision=9, value="101"),
     told("zookeeper_sequence", "z/line", 3, revision=12),  # answered late: the store's order is the revision
     told("zookeeper_sequence", "z/line", 2, revision=11),
     told("total", "z/sum", 300, value="300"),
@@ -191,6 +192,14 @@ CONTRADICTED: dict[str, tuple[list[Row], list[str]]] = {
             told("zookeeper_told", "z"),
         ],
         ["shown before told"],
+    ),
+    "told-unasked": (
+        [
+            told("zookeeper_armed", "z", revision=4),
+            told("zookeeper_told", "z"),
+            told("zookeeper_unasked", "z"),
+        ],
+        ["told unasked"],
     ),
     "sequence-twice": (
         [told("zookeeper_sequence", "z", 2, revision=5), told("zookeeper_sequence", "z", 2, revision=6)],

@@ -7,12 +7,12 @@ import xml.etree.ElementTree as ElementTree
 
 from tests.doors.acceptance.trial import Trial
 from tests.doors.software import ZOOKEEPER, ZOOKEEPER_VERSION, kazoo_suite
+from tests.doors.time_limit import TOO_LONG
 from tests.processes.program import Program
 from tests.processes.remote import ROOT
 from tests.processes.waiting import free_port_block
 
 RUN_S = 2400.0
-TEST_S = 300
 PORTS = 40
 TESTS_MIN = 480
 # By kind of server: tests that may fail, with the reason.
@@ -22,6 +22,9 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "zookeeper": {},
     "door": {"TestReconfig.test_add_remove_observer": RECONFIGURATION, "TestSSLClient.test_create": CERTIFICATE},
 }
+# On either kind: tests that may take too long, and fail in no other way.
+LATE = "it waits for a moment without a holder of the lock, and misses it if its thread is late by 0.3 s"
+MAY_HANG = {"KazooLockTests.test_lock": LATE}
 # Skipped on a real ZooKeeper, too: they need Kerberos, or the project's own CI.
 SKIPPED_MAX = 3
 
@@ -33,8 +36,7 @@ def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
     settings = trial.folder / "pytest.ini"
     settings.write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-c", str(settings), "--rootdir", str(trial.folder)]
-    command += ["-p", "no:cacheprovider", "-p", "pytest_timeout", "-p", "tests.doors.kazoo_plugin"]
-    command += [f"--timeout={TEST_S}", f"--junitxml={report}", "-q"]
+    command += ["-p", "no:cacheprovider", "-p", "tests.doors.kazoo_plugin", f"--junitxml={report}", "-q"]
     command += ["--pyargs", "kazoo.tests", *(["-k", only] if only else [])]
     variables = {
         "PYTHONPATH": f"{ROOT}:{packages}",
@@ -55,11 +57,13 @@ def run(trial: Trial, *, only: str = "", kill_s: float = 0.0) -> None:
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
         failure = next((one for one in case if one.tag in ("failure", "error")), None)
-        if failure is not None and name in EXCEPTIONS[trial.kind]:
+        message = "" if failure is None else (failure.get("message") or "").split("\n")[0][:300]
+        excuse = EXCEPTIONS[trial.kind].get(name) or (MAY_HANG.get(name) if TOO_LONG in message else None)
+        if failure is not None and excuse:
             counts["excepted"] += 1
-            trial.tell(f"{name} fails, as it may: {EXCEPTIONS[trial.kind][name]}")
+            trial.tell(f"{name} fails, as it may: {excuse}")
         elif failure is not None:
-            trial.add(name, float(case.get("time", 0)), (failure.get("message") or "").split("\n")[0][:300])
+            trial.add(name, float(case.get("time", 0)), message)
         elif case.find("skipped") is not None:
             counts["skipped"] += 1
         else:
