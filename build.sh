@@ -12,6 +12,7 @@
 #   ./build.sh bench doors           the door beside a real ZooKeeper, loaded by ZooKeeper's Java client
 #   ./build.sh doors [names] [--on zookeeper]
 #                                    real clients of ZooKeeper on our door: kazoo, Curator, Kafka, ... (docs/doors.md)
+#   ./build.sh doors --on kafka      clients of Kafka's groups on a real Kafka (docs/kafka-requests.md)
 #   ./build.sh jepsen [options]      real clusters of 3 and of 5 under all faults, ten minutes each (docs/jepsen.md)
 #   ./build.sh fuzz [--seconds N] [--jobs N] [targets]
 #                                    fuzz all that reads foreign bytes; --planted: known bugs, which it must find

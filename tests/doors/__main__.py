@@ -1,4 +1,4 @@
-"""./build.sh doors [NAME ...]: real clients of ZooKeeper on our door, or on a real ZooKeeper, which proves the clients.
+"""./build.sh doors [NAME ...]: real clients on our doors, or on a real ZooKeeper or Kafka, which proves the clients.
 
 python -m tests.doors                       every acceptance but the long one, on three nodes of raftmeta
 python -m tests.doors kazoo kafka           only these
@@ -7,6 +7,8 @@ python -m tests.doors kafka_kills --minutes 10
 python -m tests.doors kazoo --kill-every 5  each server in turn is killed while no client is connected to it
 python -m tests.doors kafka --result kafka.json   keep the checks and their times
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
+python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
+python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -36,23 +38,28 @@ NAMES = (
     *("migrate", "assignors"),
 )
 LONG = ("kafka_kills",)
+# Of Kafka's protocol. They run on a real Kafka only, because raftmeta has no door for it yet.
+OF_KAFKA = ("kafka_messages", "groups")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG))}")
-    parser.add_argument("--on", choices=sorted(KINDS), default="door", help="the servers; door by default")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *OF_KAFKA))}")
+    parser.add_argument("--on", choices=sorted([*KINDS, "kafka"]), default="door", help="the servers; door by default")
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
-    parser.add_argument("--only", default="", metavar="WORDS", help="tests of kazoo's suite, as pytest's -k")
+    parser.add_argument(
+        "--only", default="", metavar="WORDS", help="tests of kazoo's suite, as pytest's -k; clients of groups, as a|b"
+    )
     parser.add_argument(
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
     )
-    parser.add_argument("--write", action="store_true", help="zkcli, traces, assignors: write what is expected")
+    parser.add_argument("--write", action="store_true", help="zkcli, traces and those of Kafka: write what is expected")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    if unknown := set(options.names) - {*NAMES, *LONG}:
-        parser.error(f"no such acceptance: {', '.join(sorted(unknown))}")
+    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG)
+    if unknown := set(options.names) - {*known}:
+        parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options
 
 
@@ -62,9 +69,8 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     write = {"write": options.write}
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
-        "zkcli": write,
-        "traces": write,
-        "assignors": write,
+        "groups": {"only": options.only, **write},
+        **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages"), write),
     }.get(trial.name, {})
     try:
         module.run(trial, **own)
@@ -94,7 +100,7 @@ def main() -> int:
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
     trials = []
-    for name in options.names or NAMES:
+    for name in options.names or (OF_KAFKA if options.on == "kafka" else NAMES):
         place = folder / name
         place.mkdir()
         trial = Trial(name, options.on, place, minutes=options.minutes)

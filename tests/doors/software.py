@@ -97,14 +97,39 @@ CURATOR = Jars(
         "org.slf4j:slf4j-simple:2.0.13",
     ),
 )
-KAFKA = Jars("kafka-3.9.2", ("org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"))
+KAFKA_VERSION = "3.9.2"
+KAFKA = Jars(
+    f"kafka-{KAFKA_VERSION}",
+    (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"),
+)
 KAFKA_ASSIGNORS = Jars(
-    "kafka-assignors-3.9.2",
+    f"kafka-assignors-{KAFKA_VERSION}",
     (
-        "org.apache.kafka:kafka-clients:3.9.2",
-        "org.apache.kafka:connect-runtime:3.9.2",
+        f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}",
+        f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}",
         "org.slf4j:slf4j-nop:1.7.36",
     ),
+)
+# Clients of Kafka 4, whose servers have no ZooKeeper mode any more.
+KAFKA_CLIENTS_VERSION = "4.4.0"
+KAFKA_CLIENTS = Jars(
+    f"kafka-clients-{KAFKA_CLIENTS_VERSION}",
+    (f"org.apache.kafka:kafka-clients:{KAFKA_CLIENTS_VERSION}", "org.slf4j:slf4j-simple:1.7.36"),
+)
+# A worker, and a connector for it to run.
+CONNECT = Jars(
+    f"kafka-connect-file-{KAFKA_VERSION}",
+    (
+        f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}",
+        f"org.apache.kafka:connect-file:{KAFKA_VERSION}",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+)
+CONFLUENT_VERSION, AIOKAFKA_VERSION, KAFKA_PYTHON_VERSION = "2.16.1", "0.14.0", "3.0.12"
+KAFKA_PYTHON_CLIENTS = (
+    f"confluent-kafka=={CONFLUENT_VERSION}",
+    f"aiokafka=={AIOKAFKA_VERSION}",
+    f"kafka-python=={KAFKA_PYTHON_VERSION}",
 )
 
 
@@ -141,6 +166,18 @@ def kazoo_suite() -> Path:
             run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
     return _made(f"kazoo-suite-{KAZOO_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
+
+
+def kafka_python_clients() -> Path:
+    """A folder of packages with three clients of Kafka, for this interpreter."""
+
+    def fetch(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *KAFKA_PYTHON_CLIENTS]
+        with tempfile.TemporaryDirectory() as scratch:
+            run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
+
+    versions = "-".join((CONFLUENT_VERSION, AIOKAFKA_VERSION, KAFKA_PYTHON_VERSION))
+    return _made(f"kafka-python-clients-{versions}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
 
 
 def patroni() -> Path:

@@ -1,4 +1,4 @@
-"""A proxy between clients and one server of ZooKeeper's protocol, which keeps what was said on each connection.
+"""A proxy between clients and one server of a protocol, which keeps what was said on each connection.
 
 It passes bytes on untouched, whatever they mean. It can cut all connections and refuse new ones for a while. It can
 also hold back all bytes, as a network does that loses everything.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tests.doors.jute import Conversation
 from tests.processes.waiting import free_ports
@@ -20,13 +20,32 @@ READ_BYTES = 65_536
 ANSWER_S = 30.0
 
 
-class Tap:
-    """A context: its address leads to `server`. conversations: one for each connection, in order."""
+class Kept(Protocol):
+    """What was said on one connection. lines: as text. unanswered: requests without an answer. order_faults: words."""
 
-    def __init__(self, server: str) -> None:
+    lines: list[str]
+    order_faults: list[str]
+
+    @property
+    def unanswered(self) -> list[str]: ...
+
+    def feed(self, data: bytes, *, is_request: bool) -> None: ...
+
+
+K = TypeVar("K", bound=Kept)
+
+
+class AnyTap(Generic[K]):
+    """A context: its address leads to `server`. conversations: one for each connection, in order.
+
+    kept: makes one of them.
+    """
+
+    def __init__(self, server: str, kept: Callable[[], K]) -> None:
         self.server = server
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
-        self.conversations: list[Conversation] = []
+        self.conversations: list[K] = []
+        self._kept = kept
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tap", daemon=True)
         self._listener: asyncio.Server | None = None
@@ -91,7 +110,7 @@ class Tap:
             self._passing.discard(task)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        conversation = Conversation()
+        conversation = self._kept()
         self.conversations.append(conversation)
         host, _, port = self.server.partition(":")
         try:
@@ -112,7 +131,7 @@ class Tap:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        conversation: Conversation,
+        conversation: K,
         *,
         is_request: bool,
     ) -> None:
@@ -131,3 +150,10 @@ class Tap:
 
     def order_faults(self) -> list[str]:
         return [fault for conversation in self.conversations for fault in conversation.order_faults]
+
+
+class Tap(AnyTap[Conversation]):
+    """In front of a server of ZooKeeper's protocol."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(server, Conversation)
