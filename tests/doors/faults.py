@@ -20,6 +20,7 @@ from tests.processes.waiting import wait_until
 
 ASK_S = 2.0
 SERVE_S = 60.0
+LOOK_S = 0.5
 logger = logging.getLogger(__name__)  # pytest shows it beside the failure of a test
 
 
@@ -55,7 +56,10 @@ def serves(address: str) -> bool:
 
 
 class Faults(threading.Thread):
-    """every_s: between two looks. connections, serving, clock: of the machine, for all but tests."""
+    """every_s: from one kill to the next; later where nobody may be killed yet.
+
+    connections, serving, clock: of the machine, for all but tests.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Faults(threading.Thread):
         self._serving = serving
         self._clock = clock
         self._servers: list[Victim] = []
-        self._restarted_s = -every_s
+        self._restarted_s = self._killed_s = -every_s
         self._is_over = threading.Event()
 
     def know(self, server: Victim) -> None:
@@ -87,11 +91,13 @@ class Faults(threading.Thread):
         self._restarted_s = self._clock()
 
     def run(self) -> None:
-        while not self._is_over.wait(self._every_s):
-            self.strike()
+        while not self._is_over.wait(LOOK_S):
+            self.look()
 
-    def strike(self) -> None:
-        """Kill one, if one may be killed; those that were killed least come first."""
+    def look(self) -> None:
+        """Kill one, if it is time and one may be killed; those that were killed least come first."""
+        if self._clock() < self._killed_s + self._every_s:
+            return
         with self.lock:
             servers = list(self._servers)
         # Asked without the lock: the suite waits for nobody's answer.
@@ -123,4 +129,5 @@ class Faults(threading.Thread):
             )
         except AssertionError:
             self.looks["did not serve again"] += 1
+        self._killed_s = self._clock()
         logger.warning("restarted server=%d", victim.number)
