@@ -68,9 +68,12 @@ cdef size_t _lower_bound(Plan* plan, const Bytes* key) noexcept nogil:
     cdef size_t low = 0
     cdef size_t high = plan.by_key.size
     cdef size_t middle
+    cdef int order
     # Ascending keys are the common case: ranges, and clients that sort.
-    if high > 0 and _compare_at(plan, high - 1, key) < 0:
-        return high
+    if high > 0:
+        order = _compare_at(plan, high - 1, key)
+        if order <= 0:
+            return high if order else high - 1
     while low < high:
         middle = (low + high) // 2
         if _compare_at(plan, middle, key) < 0:

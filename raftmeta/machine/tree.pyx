@@ -16,10 +16,11 @@ from libc.string cimport memcpy, memset
 from raftmeta.machine.invariants cimport (
     BROKEN_TREE_DEPTH, BROKEN_TREE_EMPTY, BROKEN_TREE_PUBLISHED_BACK, BROKEN_TREE_PUT_BACK, BROKEN_TREE_REMOVED_LIVE)
 from raftmeta.machine.slab cimport slab_allocate, slab_destroy, slab_free
+from raftmeta.machine.state_hash cimport hash_minus, hash_plus
 from raftmeta.machine.tree_node cimport (
-    child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_find_near, leaf_insert, leaf_position,
-    node_children, node_entries, node_heads, node_length, node_prefetch, node_refresh, node_separators,
-    separator_bytes, slot_remove, slots_move)
+    child_insert, child_position, common_length, compare_bytes, leaf_find, leaf_find_near, leaf_has_gap, leaf_insert,
+    leaf_place, leaf_position, leaf_search, node_children, node_entries, node_heads, node_length, node_prefetch,
+    node_refresh, node_separators, separator_bytes, slot_remove, slots_move)
 from raftmeta.machine.tree_state cimport (
     DEAD_ENTRY, DEAD_KIND_MASK, DEAD_NODE, DEAD_SEPARATOR, TREE_DEAD_PER_BLOCK, TREE_DEPTH_MAX, TREE_FANOUT_MIN,
     TREE_PIN_SLOTS, Dead, DeadBlock, DeadList, Node, Root, Separator, Tree)
@@ -59,6 +60,8 @@ cdef Node* _new_node(Tree* tree, uint8_t level) noexcept nogil:
 cdef inline void _free_node(Tree* tree, Node* node) noexcept nogil:
     if tree.near == node:
         tree.near = NULL
+    if tree.gap == node:
+        tree.gap = NULL
     slab_free(&tree.slab, node, node_length(node.capacity, node.level))
 
 
@@ -259,6 +262,8 @@ cdef inline Node* _writable(Tree* tree, Node** place) noexcept nogil:
     _push_dead(&tree.writing.dead, <uint64_t>node | DEAD_NODE, node.birth)
     if tree.near == node:
         tree.near = copy
+    if tree.gap == node:
+        tree.gap = copy
     place[0] = copy
     return copy
 
@@ -345,27 +350,13 @@ cdef inline Hash128 _hash_of(const Entry* entry) noexcept nogil:
                    HASHED_FIELDS_BYTES + entry.key_length + <size_t>entry.value_length)
 
 
-cdef inline void _add_hash(Root* root, const Entry* entry) noexcept nogil:
-    cdef Hash128 digest = _hash_of(entry)
-    cdef uint64_t low = root.hash.low + digest.low
-    root.hash.high += digest.high + <uint64_t>(low < digest.low)
-    root.hash.low = low
-
-
-cdef inline void _subtract_hash(Root* root, const Entry* entry) noexcept nogil:
-    cdef Hash128 digest = _hash_of(entry)
-    cdef uint64_t low = root.hash.low
-    root.hash.low = low - digest.low
-    root.hash.high -= digest.high + <uint64_t>(low < digest.low)
-
-
 # The newest version of a key changes from `older` to `newer`; NULL: the key is not in the tree.
 cdef inline void _account(Tree* tree, const Entry* older, const Entry* newer) noexcept nogil:
     if older != NULL and not older.flags & ENTRY_TOMBSTONE:
-        _subtract_hash(&tree.writing, older)
+        tree.writing.hash = hash_minus(tree.writing.hash, _hash_of(older))
         tree.writing.count -= 1
     if newer != NULL and not newer.flags & ENTRY_TOMBSTONE:
-        _add_hash(&tree.writing, newer)
+        tree.writing.hash = hash_plus(tree.writing.hash, _hash_of(newer))
         tree.writing.count += 1
 
 
@@ -402,9 +393,20 @@ cdef inline status_t _replace(Tree* tree, Node* leaf, int position, Entry* entry
     return OK
 
 
+# The next new key often belongs right behind this one.
+cdef inline void _insert(Tree* tree, Node* leaf, uint32_t position, Entry* entry) noexcept nogil:
+    entry.previous = NULL
+    leaf_insert(leaf, position, entry)
+    _account(tree, NULL, entry)
+    _meet(tree, leaf, <int>position)
+    tree.gap = leaf
+    tree.gap_position = position
+
+
 cdef inline status_t _put_from_root(Tree* tree, Entry* entry) noexcept nogil:
     cdef const uint8_t* key = entry_key(entry)
     cdef Node* leaf = NULL
+    cdef uint32_t bound = 0
     cdef int position
     cdef status_t status
     if not _reserve_way(tree):
@@ -412,24 +414,24 @@ cdef inline status_t _put_from_root(Tree* tree, Entry* entry) noexcept nogil:
     status = _open_leaf(tree, key, entry.key_length, &leaf)
     if status != OK:
         return status
-    position = leaf_find(leaf, key, entry.key_length)
-    if position >= 0:
-        status = _replace(tree, leaf, position, entry)
-    else:
-        position = <int>leaf_position(leaf, key, entry.key_length)
-        entry.previous = NULL
-        leaf_insert(leaf, <uint32_t>position, entry)
-        _account(tree, NULL, entry)
+    position = leaf_search(leaf, key, entry.key_length, &bound)
+    if position < 0:
+        _insert(tree, leaf, leaf_place(leaf, key, entry.key_length, bound), entry)
+        return OK
     _meet(tree, leaf, position)
-    return status
+    return _replace(tree, leaf, position, entry)
 
 
 cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
+    cdef const uint8_t* key = entry_key(entry)
+    cdef uint64_t number = tree.writing.number
     cdef status_t status = OK
     # A leaf that may be changed has only nodes above it that may.
-    if (tree.near != NULL and tree.near.birth == tree.writing.number
-            and _is_near(tree, entry_key(entry), entry.key_length)):
+    if tree.near != NULL and tree.near.birth == number and _is_near(tree, key, entry.key_length):
         status = _replace(tree, tree.near, <int>tree.near_position, entry)
+    elif (tree.gap != NULL and tree.gap.birth == number and tree.gap.count < tree.gap.capacity
+            and leaf_has_gap(tree.gap, tree.gap_position, key, entry.key_length)):
+        _insert(tree, tree.gap, tree.gap_position + 1, entry)
     else:
         status = _put_from_root(tree, entry)
     if status == OK and entry.mod_revision > tree.revision_max:
@@ -439,12 +441,17 @@ cdef status_t tree_put(Tree* tree, Entry* entry) noexcept nogil:
 
 cdef Entry* tree_find(Tree* tree, const uint8_t* key, uint16_t key_length) noexcept nogil:
     cdef Node* leaf
+    cdef uint32_t bound = 0
     cdef int position
     if tree.near != NULL and _is_near(tree, key, key_length):
         return node_entries(tree.near)[tree.near_position]
+    if tree.gap != NULL and leaf_has_gap(tree.gap, tree.gap_position, key, key_length):
+        return NULL
     leaf = _leaf_of(&tree.writing, key, key_length)
-    position = leaf_find(leaf, key, key_length)
+    position = leaf_search(leaf, key, key_length, &bound)
     if position < 0:
+        tree.gap = leaf
+        tree.gap_position = bound - 1 if bound else 0
         return NULL
     _meet(tree, leaf, position)
     return node_entries(leaf)[position]

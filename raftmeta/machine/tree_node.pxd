@@ -144,19 +144,33 @@ cdef inline uint32_t leaf_position(const Node* leaf, const uint8_t* key, uint32_
 
 
 # Position of exactly this key, -1: not here. The prefix is not compared: a key of this leaf has it, any other key fails
-# the last comparison. This saves a look at the first entry, a cache miss in a large tree.
-cdef inline int leaf_find(const Node* leaf, const uint8_t* key, uint32_t length) noexcept nogil:
-    cdef uint32_t position
+# the last comparison. This saves a look at the first entry, a cache miss in a large tree. *bound: where the key would
+# stand, if it has the prefix.
+cdef inline int leaf_search(const Node* leaf, const uint8_t* key, uint32_t length, uint32_t* bound) noexcept nogil:
     cdef const Entry* entry
+    bound[0] = 0
     if length < leaf.prefix_length:
         return -1
-    position = _lower_bound(leaf, 0, key, length)
-    if position == leaf.count:
+    bound[0] = _lower_bound(leaf, 0, key, length)
+    if bound[0] == leaf.count:
         return -1
-    entry = node_entries(leaf)[position]
+    entry = node_entries(leaf)[bound[0]]
     if entry.key_length != length or memcmp(entry_key(entry), key, length) != 0:
         return -1
-    return <int>position
+    return <int>bound[0]
+
+
+cdef inline int leaf_find(const Node* leaf, const uint8_t* key, uint32_t length) noexcept nogil:
+    cdef uint32_t bound = 0
+    return leaf_search(leaf, key, length, &bound)
+
+
+# Where a key that leaf_search did not find would stand.
+cdef inline uint32_t leaf_place(const Node* leaf, const uint8_t* key, uint32_t length, uint32_t bound) noexcept nogil:
+    cdef int side = 0 if leaf.count == 0 else compare_prefix(leaf, key, length)
+    if side != 0:
+        return 0 if side < 0 else leaf.count
+    return bound
 
 
 # As leaf_find, in the slot `position` and the one behind it only, and for any key, of this leaf or not.
@@ -174,6 +188,22 @@ cdef inline int leaf_find_near(const Node* leaf, uint32_t position, const uint8_
                 return <int>position
         position += 1
     return -1
+
+
+# Whether any key, of this leaf or not, belongs between slot `position` and the one behind it. Then it is in no leaf.
+cdef inline bint leaf_has_gap(const Node* leaf, uint32_t position, const uint8_t* key, uint32_t length) noexcept nogil:
+    cdef uint64_t head
+    cdef const Entry* below
+    cdef const Entry* above
+    if position + 1 >= leaf.count or length < leaf.prefix_length:
+        return False
+    head = head_of(key, length, leaf.prefix_length)
+    if head < node_heads(leaf)[position] or head > node_heads(leaf)[position + 1]:
+        return False
+    below = node_entries(leaf)[position]
+    above = node_entries(leaf)[position + 1]
+    return (compare_bytes(entry_key(below), below.key_length, key, length) < 0
+            and compare_bytes(key, length, entry_key(above), above.key_length) < 0)
 
 
 # The child in which the key belongs: the last one whose separator is not above it.

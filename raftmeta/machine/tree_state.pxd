@@ -74,6 +74,8 @@ cdef struct Tree:
     uint64_t revision_max       # greatest mod_revision in the tree
     Node* near                  # leaf of `writing` where the writer last met a key, NULL: none; in slot near_position,
     uint32_t near_position      # if it still stands there
+    Node* gap                   # leaf of `writing` where the writer last looked for a key that is not there, or put a
+    uint32_t gap_position       # new one, NULL: none; keys in order belong behind slot gap_position
     uint16_t fanout
     uint16_t load_depth         # bulk load: levels of load_spine in use; 0: none under way
     Node* load_spine[TREE_DEPTH_MAX]    # bulk load: the rightmost node of every level, leaf first

@@ -59,6 +59,60 @@ def entry_hash(record: tuple[bytes, bytes, int, int, int, int, int]) -> int:
 
 
 @pytest.mark.parametrize("fanout", FANOUTS)
+def test_runs_of_new_keys_stand_between_the_others(fanout: int) -> None:
+    """Init: keys with gaps. Act: runs of keys into gaps, each looked for first, beside looks far away, removals of
+    neighbours and publications. Check: each look is that of a dictionary, and a pinned root shows what was published.
+    """
+    draw = random.Random(fanout)
+    tree = TreeHandle(fanout=fanout)
+    known: dict[bytes, int] = {}
+    revision = 0
+
+    def put(key: bytes) -> None:
+        nonlocal revision
+        revision += 1
+        tree.put(key, b"", revision=revision)
+        known[key] = revision
+
+    def look(key: bytes) -> None:
+        found = tree.find(key)
+        assert (found[3] if found else None) == known.get(key), key
+
+    def check_pinned() -> None:
+        with tree.pin() as root:
+            root.verify()
+            assert [record[0] for record in root.range()] == published
+
+    for number in range(0, 90, 3):
+        put(b"%02d" % number)
+    tree.publish(revision)
+    published = sorted(known)
+    for _ in range(300):
+        parent = b"%02d" % draw.randrange(90)
+        for child in range(draw.randrange(9)):
+            key = b"%s/%d" % (parent, child)
+            look(key)
+            for other in draw.sample(sorted(known), 2):
+                if draw.random() < 0.2:
+                    look(other + draw.choice([b"", b"0", b"~"]))
+            put(key)
+            look(b"%s/%d" % (parent, child + draw.randrange(2)))
+        if draw.random() < 0.3:
+            gone = draw.choice(sorted(known))
+            revision += 1
+            tree.delete(gone, revision=revision)
+            tree.remove(gone)
+            del known[gone]
+            look(gone)
+        if draw.random() < 0.4:
+            check_pinned()
+            tree.publish(revision)
+            tree.reclaim()
+            published = sorted(known)
+    check_pinned()
+
+
+@pytest.mark.parametrize("fanout", FANOUTS)
 def test_keys_come_back_in_order_whatever_order_they_came_in(fanout: int) -> None:
     """Init: ascending, descending and interleaved insertion. Act: range. Check: sorted, whole, verified."""
     keys = [b"%05d" % number for number in range(700)]
