@@ -8,14 +8,14 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from raftmeta.connections.accounts_state cimport ClientQuotas, Holding, account_drop, account_hold, bucket_t
+from raftmeta.connections.connections cimport connection_wait
 from raftmeta.native.containers cimport Map64
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.server.pending cimport request_answer
-from raftmeta.server.output cimport place_of
-from raftmeta.server.quotas_state cimport ClientQuotas, Holding, account_drop, account_hold
 from raftmeta.server.state cimport SETTLES_GRANT, SETTLES_REVOKE, SETTLES_SESSION_CLOSE, SETTLES_SESSION_OPEN
 from raftmeta.status cimport NO_MEMORY, OK, OUTCOME_UNKNOWN, QUOTA_EXCEEDED
-from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, QUOTA_BYTES, QUOTA_LEASES, QUOTA_REQUESTS,
+from raftmeta.wire.client_messages cimport (QUOTA_BYTES, QUOTA_LEASES, QUOTA_REQUESTS,
                                             QUOTA_SESSIONS, QUOTA_UNDER_WAY, QUOTA_WATCHES, QUOTA_WINDOW,
                                             REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_MEET,
                                             REQUEST_PING, REQUEST_TRANSFER, REQUEST_UNWATCH, ClientQuota)
@@ -28,7 +28,6 @@ cdef enum:
     TUNE_REFUSALS_PER_S = 1000      # of one account where requests have no rate
     NS_PER_S = 1_000_000_000
     NS_PER_MS = 1_000_000
-    ONE_REQUEST_BYTES = CLIENT_BODY_BYTES_MAX + (1 << 18)   # and what was read behind it
     RESULT_ELEMENTS = 3             # docs/formats.md "Results"
     RESULT_STATUS_MAX = 63
     TTL_MS_COUNTED_MAX = 0x100_0000_0000    # a lease may be asked for with any number, and is refused later
@@ -47,15 +46,15 @@ cdef void bucket_spend(bucket_t* bucket, uint64_t per_s, uint64_t cost, uint64_t
 
 
 # --- accounts ---------------------------------------------------------------------------------------------------------
-cdef uint64_t _key_of(const ClientServer* server, const Connection* connection) noexcept nogil:
+cdef uint64_t _key_of(const ClientServer* server, const ClientConnection* connection) noexcept nogil:
     cdef uint64_t secret
     memcpy(&secret, server.disguise, sizeof(secret))
     if connection.principal.name_length != 0:
         return hash64(secret, connection.principal.name, connection.principal.name_length)
-    return hash64(~secret, <const uint8_t*>&connection.address, sizeof(connection.address))
+    return hash64(~secret, <const uint8_t*>&connection.base.address, sizeof(connection.base.address))
 
 
-cdef Account* _open(ClientServer* server, uint64_t key, const Connection* connection) noexcept nogil:
+cdef Account* _open(ClientServer* server, uint64_t key, const ClientConnection* connection) noexcept nogil:
     cdef Account** found = server.accounts.insert(key)
     if found == NULL:
         return NULL
@@ -70,10 +69,10 @@ cdef Account* _open(ClientServer* server, uint64_t key, const Connection* connec
     return found[0]
 
 
-cdef status_t quotas_attach(ClientServer* server, Connection* connection) noexcept nogil:
+cdef status_t quotas_attach(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef uint64_t key = _key_of(server, connection)
     cdef Account* account
-    if connection.account != NULL and connection.account.key == key:
+    if connection.base.account != NULL and connection.base.account.key == key:
         return OK
     account = _open(server, key, connection)
     if account == NULL:
@@ -82,34 +81,34 @@ cdef status_t quotas_attach(ClientServer* server, Connection* connection) noexce
         server.counters.over_quota += 1
         return QUOTA_EXCEEDED
     quotas_detach(server, connection)
-    connection.account = account
+    connection.base.account = account
     account_hold(account)
     account.connections += 1
-    account.bytes += connection.received.size
+    account.part_bytes += connection.base.received.size
     return OK
 
 
-cdef void quotas_detach(ClientServer* server, Connection* connection) noexcept nogil:
-    cdef Account* account = connection.account
-    connection.account = NULL
+cdef void quotas_detach(ClientServer* server, ClientConnection* connection) noexcept nogil:
+    cdef Account* account = connection.base.account
+    connection.base.account = NULL
     if account != NULL:
         account.connections -= 1
-        account.bytes -= connection.received.size
+        account.part_bytes -= connection.base.received.size
         account_drop(account)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
 # Refuse the request: which quota of whose, and when to try again (0: not by waiting).
-cdef bint _refuse(ClientServer* server, Connection* connection, uint64_t id, ClientQuota quota,
+cdef bint _refuse(ClientServer* server, ClientConnection* connection, uint64_t id, ClientQuota quota,
                   uint64_t wait_ns) noexcept nogil:
-    cdef Account* account = connection.account
+    cdef Account* account = connection.base.account
     cdef uint64_t per_s = server.limits.quotas.requests_per_s or <uint64_t>TUNE_REFUSALS_PER_S
-    cdef uint64_t pause_ns = bucket_wait_ns(account.refusals, per_s, server.limits.quotas.burst_ns, server.now_ns)
+    cdef uint64_t pause_ns = bucket_wait_ns(account.refusals, per_s, server.limits.quotas.burst_ns, server.base.now_ns)
     cdef Writer writer
     server.counters.over_quota += 1
-    bucket_spend(&account.refusals, per_s, 1, server.now_ns)
-    if pause_ns != 0 and connection.paused_ns == 0 and server.paused.push(place_of(server, connection)):
-        connection.paused_ns = server.now_ns + pause_ns
+    bucket_spend(&account.refusals, per_s, 1, server.base.now_ns)
+    if pause_ns != 0 and connection.base.paused_ns == 0 and connection_wait(&server.base, &connection.base):
+        connection.base.paused_ns = server.base.now_ns + pause_ns
     if id == 0:
         return False        # it waits for no answer
     server.scratch.clear()
@@ -124,26 +123,27 @@ cdef bint _refuse(ClientServer* server, Connection* connection, uint64_t id, Cli
 
 
 # --- rates ------------------------------------------------------------------------------------------------------------
-cdef bint _spend(ClientServer* server, Connection* connection, uint64_t id, uint64_t written,
+cdef bint _spend(ClientServer* server, ClientConnection* connection, uint64_t id, uint64_t written,
                  bint is_urgent) noexcept nogil:
     cdef const ClientQuotas* quotas = &server.limits.quotas
-    cdef Account* account = connection.account
+    cdef Account* account = connection.base.account
     cdef uint64_t burst_ns = quotas.burst_ns * (2 if is_urgent else 1)
-    cdef uint64_t wait_ns = bucket_wait_ns(account.requests, quotas.requests_per_s, burst_ns, server.now_ns)
+    cdef uint64_t wait_ns = bucket_wait_ns(account.requests, quotas.requests_per_s, burst_ns, server.base.now_ns)
     if wait_ns != 0:
         return _refuse(server, connection, id, QUOTA_REQUESTS, wait_ns)
     if written != 0:
-        wait_ns = bucket_wait_ns(account.written, quotas.bytes_per_s, burst_ns, server.now_ns)
+        wait_ns = bucket_wait_ns(account.written, quotas.bytes_per_s, burst_ns, server.base.now_ns)
         if wait_ns != 0:
             return _refuse(server, connection, id, QUOTA_BYTES, wait_ns)
     if quotas.bytes_max != 0 and account.bytes >= quotas.bytes_max * (2 if is_urgent else 1):
         return _refuse(server, connection, id, QUOTA_UNDER_WAY, NS_PER_MS)
-    bucket_spend(&account.requests, quotas.requests_per_s, 1, server.now_ns)
-    bucket_spend(&account.written, quotas.bytes_per_s, written, server.now_ns)
+    bucket_spend(&account.requests, quotas.requests_per_s, 1, server.base.now_ns)
+    bucket_spend(&account.written, quotas.bytes_per_s, written, server.base.now_ns)
     return True
 
 
-cdef bint quotas_request(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef bint quotas_request(ClientServer* server, ClientConnection* connection,
+                         const ClientRequest* request) noexcept nogil:
     if request.kind == REQUEST_COMMAND:
         return True
     # Those give back, prove, or are an operator's.
@@ -152,16 +152,10 @@ cdef bint quotas_request(ClientServer* server, Connection* connection, const Cli
                                    REQUEST_CHANGE, REQUEST_MEET))
 
 
-cdef bint quotas_watch(ClientServer* server, Connection* connection, uint64_t id) noexcept nogil:
+cdef bint quotas_watch(ClientServer* server, ClientConnection* connection, uint64_t id) noexcept nogil:
     cdef uint32_t most = server.limits.quotas.watches_max
-    return (most == 0 or connection.account.watches < most
+    return (most == 0 or connection.base.account.watches < most
             or _refuse(server, connection, id, QUOTA_WATCHES, 0))
-
-
-cdef bint quotas_allow_unfinished(const ClientServer* server, const Account* account, size_t bytes) noexcept nogil:
-    # As for all clients together: parts of requests have room beyond whole ones. One request always has.
-    return (account == NULL or server.limits.quotas.bytes_max == 0
-            or account.bytes + bytes <= 3 * server.limits.quotas.bytes_max + ONE_REQUEST_BYTES)
 
 
 # --- leases and sessions ----------------------------------------------------------------------------------------------
@@ -172,7 +166,7 @@ cdef uint64_t _ttl_ns(uint64_t ttl_ms) noexcept nogil:
 cdef void _renew(ClientServer* server, Map64[Holding]* holdings, uint64_t id) noexcept nogil:
     cdef Holding* holding = holdings.find(id)
     if holding != NULL:
-        holding.until_ns = server.now_ns + holding.ttl_ns
+        holding.until_ns = server.base.now_ns + holding.ttl_ns
 
 
 cdef bint _hold(ClientServer* server, Map64[Holding]* holdings, uint64_t id, Account* account,
@@ -182,7 +176,7 @@ cdef bint _hold(ClientServer* server, Map64[Holding]* holdings, uint64_t id, Acc
         return False
     holding.account = account
     holding.ttl_ns = _ttl_ns(ttl_ms)
-    holding.until_ns = server.now_ns + holding.ttl_ns
+    holding.until_ns = server.base.now_ns + holding.ttl_ns
     account_hold(account)
     return True
 
@@ -211,7 +205,7 @@ cdef void _let_session_go(ClientServer* server, uint64_t id) noexcept nogil:
         account.sessions -= 1
 
 
-cdef bint quotas_command(ClientServer* server, Connection* connection, uint64_t id, const Command* command,
+cdef bint quotas_command(ClientServer* server, ClientConnection* connection, uint64_t id, const Command* command,
                          uint32_t length, bint is_urgent) noexcept nogil:
     cdef const ClientQuotas* quotas = &server.limits.quotas
     if not _spend(server, connection, id, length, is_urgent):
@@ -219,17 +213,17 @@ cdef bint quotas_command(ClientServer* server, Connection* connection, uint64_t 
     if command.kind == COMMAND_SESSION_OPEN and command.window > server.limits.session_window:
         return _refuse(server, connection, id, QUOTA_WINDOW, 0)
     if (command.kind == COMMAND_SESSION_OPEN and quotas.sessions_max != 0
-            and connection.account.sessions >= quotas.sessions_max and server.sessions.find(command.id) == NULL):
+            and connection.base.account.sessions >= quotas.sessions_max and server.sessions.find(command.id) == NULL):
         return _refuse(server, connection, id, QUOTA_SESSIONS, 0)
     if (command.kind == COMMAND_LEASE_GRANT and quotas.leases_max != 0
-            and connection.account.leases >= quotas.leases_max):
+            and connection.base.account.leases >= quotas.leases_max):
         return _refuse(server, connection, id, QUOTA_LEASES, 0)
     return True
 
 
 # --- what a command takes and gives back ------------------------------------------------------------------------------
 # A lease or session is counted when it is asked for. Its answer says whether it is there, and under which id.
-cdef void quotas_note(ClientServer* server, Connection* connection, const Command* command,
+cdef void quotas_note(ClientServer* server, ClientConnection* connection, const Command* command,
                       ClientPending* pending) noexcept nogil:
     cdef size_t i
     pending.settled = command.id
@@ -237,7 +231,7 @@ cdef void quotas_note(ClientServer* server, Connection* connection, const Comman
     if server.limits.quotas.leases_max != 0:
         if command.kind == COMMAND_LEASE_GRANT:
             pending.settles = SETTLES_GRANT
-            connection.account.leases += 1
+            connection.base.account.leases += 1
         elif command.kind == COMMAND_LEASE_REVOKE:
             pending.settles = SETTLES_REVOKE
         elif command.kind == COMMAND_LEASE_KEEP_ALIVE:
@@ -246,7 +240,7 @@ cdef void quotas_note(ClientServer* server, Connection* connection, const Comman
     if server.limits.quotas.sessions_max != 0:
         if command.kind == COMMAND_SESSION_OPEN:
             pending.settles = SETTLES_SESSION_OPEN
-            connection.account.sessions += 1
+            connection.base.account.sessions += 1
         elif command.kind == COMMAND_SESSION_CLOSE:
             pending.settles = SETTLES_SESSION_CLOSE
         _renew(server, &server.sessions, command.session or command.id)
@@ -290,13 +284,13 @@ cdef void _collect_ended(ClientServer* server, Map64[Holding]* holdings) noexcep
     cdef size_t position = holdings.next(0)
     server.ended.clear()
     while position < holdings.end():
-        if holdings.value_at(position).until_ns <= server.now_ns:
+        if holdings.value_at(position).until_ns <= server.base.now_ns:
             server.ended.push(holdings.key_at(position))    # without memory it counts until the next sweep
         position = holdings.next(position + 1)
 
 
 cdef bint _is_forgotten(const ClientServer* server, const Account* account) noexcept nogil:
-    return account.holders == 0 and max(account.requests, account.written, account.refusals) <= server.now_ns
+    return account.holders == 0 and max(account.requests, account.written, account.refusals) <= server.base.now_ns
 
 
 cdef void quotas_sweep(ClientServer* server) noexcept nogil:
@@ -328,4 +322,3 @@ cdef void quotas_release(ClientServer* server) noexcept nogil:
     server.leases.release()
     server.sessions.release()
     server.ended.release()
-    server.paused.release()

@@ -3,8 +3,9 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from raftmeta.doors.zookeeper.output cimport connection_fail
-from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, ZK_OPEN, bytes_of
+from raftmeta.connections.connections cimport connection_fail
+from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, bytes_of
 from raftmeta.loop.loop cimport READER_DOORS, loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
 from raftmeta.machine.rights_state cimport (RIGHT_LEASE, RIGHT_READ, RIGHT_WATCH, RIGHT_WRITE, RightsTable, TableUser)
@@ -50,7 +51,7 @@ cdef bint _has_all(const ZkDoor* door, const TableUser* user) noexcept nogil:
 
 
 cdef const TableUser* _user_of(const RightsTable* table, const ZkConnection* connection) noexcept nogil:
-    cdef const TlsSession* tls = connection.stream.tls
+    cdef const TlsSession* tls = connection.base.stream.tls
     cdef const TableUser* user
     if tls == NULL or not tls.is_ready or tls.identity.role != ROLE_CLIENT:
         return NULL
@@ -81,6 +82,6 @@ cdef void access_look(ZkDoor* door) noexcept nogil:
     if revision == door.rights_revision:
         return
     door.rights_revision = revision
-    for place in range(door.limits.connections_max):
-        if door.connections[place].state == ZK_OPEN and not access_allows(door, &door.connections[place]):
-            connection_fail(door, &door.connections[place])
+    for place in range(door.base.limits.connections_max):
+        if door.connections[place].base.state == CONNECTION_OPEN and not access_allows(door, &door.connections[place]):
+            connection_fail(&door.base, &door.connections[place].base)

@@ -27,8 +27,8 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_ADMINISTRATION, AUDIT_AUTHENTICATE, AUDIT_BY_DOORS, AUDIT_COMPARE, AUDIT_CREATE, AUDIT_DELETE, AUDIT_DENIED,
     AUDIT_FILLER, AUDIT_GET, AUDIT_ITEM_BYTES_MAX, AUDIT_ITEMS_MAX, AUDIT_LABEL_KEY, AUDIT_LABEL_LEASE,
     AUDIT_MEMBER_CHANGE, AUDIT_PORT_ZOOKEEPER, AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD, AUDIT_RANGE, AUDIT_READS,
-    AUDIT_TRANSACTION, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WRITES, AuditAddress, AuditClass, AuditItem,
-    AuditLabel, AuditRecord, AuditTrail, audit_address_of, audit_admits, audit_push, audit_push_refusal, audit_wants)
+    AUDIT_TRANSACTION, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WRITES, AuditClass, AuditItem,
+    AuditLabel, AuditRecord, AuditTrail, audit_admits, audit_push, audit_push_refusal, audit_wants)
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMPARE_FAILED, FENCED, KEY_EXISTS, KEY_MISSING, LEASE_EXPIRED, OK,
                               OUTCOME_UNKNOWN, PERMISSION_DENIED, ZNODE_REFUSED)
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
@@ -124,10 +124,10 @@ cdef Bytes _principal(ZkDoor* door, const ZkConnection* connection, AuditRecord*
     cdef Bytes name
     cdef size_t i
     cdef uint32_t length
-    if stream_is_secured(&connection.stream):
-        head.certificate_length = connection.stream.tls.identity.name_length
+    if stream_is_secured(&connection.base.stream):
+        head.certificate_length = connection.base.stream.tls.identity.name_length
         head.proof = AUDIT_PROOF_CERTIFICATE
-        return bytes_of(connection.stream.tls.identity.name, head.certificate_length)
+        return bytes_of(connection.base.stream.tls.identity.name, head.certificate_length)
     if speaker_identities(&connection.speaker, &door.arena.identities) != OK:
         door.arena.identities.clear()
     for i in range(door.arena.identities.size):
@@ -150,7 +150,7 @@ cdef bint _open(ZkDoor* door, const ZkConnection* connection, uint8_t operation)
     head.operation = operation
     head.port = AUDIT_PORT_ZOOKEEPER
     head.wall_ms = wall_now_ms()
-    audit_address_of(connection.stream.fd, &head.address)
+    head.address = connection.base.audit_address
     principal = _principal(door, connection, &head)
     head.principal_length = <uint8_t>principal.length
     door.payload.clear()
@@ -189,7 +189,7 @@ cdef void _push(ZkDoor* door, AuditClass kind, status_t status, uint64_t revisio
     _head(door).kind = kind
     _head(door).status = status
     _head(door).revision = revision
-    audit_push(door.loop.transport.audit, AUDIT_BY_DOORS, _head(door), kind, False)
+    audit_push(door.base.audit, AUDIT_BY_DOORS, _head(door), kind, False)
 
 
 # --- what happens -----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ cdef void _append_paths(ZkDoor* door, const ZkRequest* request, uint8_t operatio
 
 cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request,
                          size_t reply) noexcept nogil:
-    cdef const AuditTrail* trail = door.loop.transport.audit
+    cdef const AuditTrail* trail = door.base.audit
     cdef uint8_t operation
     cdef AuditClass kind
     cdef int32_t error = request.error
@@ -216,9 +216,9 @@ cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkR
         return
     operation = _operation_of(request.opcode)
     # The events that setWatches tells stand in front of its answer, which is never an error of its own.
-    if request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2) and connection.out.size - reply >= BODY_AT:
-        error = _error_of(connection.out.data + reply, connection.out.size - reply, request.opcode)
-        zxid = _big(connection.out.data + reply + ZXID_AT, 8)
+    if request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2) and connection.base.out.size - reply >= BODY_AT:
+        error = _error_of(connection.base.out.data + reply, connection.base.out.size - reply, request.opcode)
+        zxid = _big(connection.base.out.data + reply + ZXID_AT, 8)
     kind = AUDIT_DENIED if error == ZK_NO_AUTH else _class_of(operation)
     if operation == AUDIT_FILLER or not audit_wants(trail, kind) or not _open(door, connection, operation):
         return
@@ -229,7 +229,7 @@ cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkR
 cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t operation = _operation_of(request.opcode)
     cdef AuditClass kind = _class_of(operation)
-    if (operation == AUDIT_FILLER or not audit_wants(door.loop.transport.audit, kind)
+    if (operation == AUDIT_FILLER or not audit_wants(door.base.audit, kind)
             or not _open(door, connection, operation)):
         return
     _append_paths(door, request, operation)
@@ -237,13 +237,13 @@ cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkReque
 
 
 cdef bint audit_blocks(const ZkDoor* door) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
+    cdef AuditTrail* trail = door.base.audit
     return trail != NULL and trail.is_required and trail.writes and load_shared(&trail.is_failing) != 0
 
 
 cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t error) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
-    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.now_ns)):
+    cdef AuditTrail* trail = door.base.audit
+    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.base.now_ns)):
         return
     if _open(door, connection, AUDIT_AUTHENTICATE):
         _push(door, AUDIT_ADMINISTRATION if error == ZK_OK else AUDIT_DENIED,
@@ -251,7 +251,7 @@ cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t err
 
 
 cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t operation) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
+    cdef AuditTrail* trail = door.base.audit
     if trail == NULL or not audit_wants(trail, AUDIT_WRITES) or not _open(door, connection, operation):
         return
     _append(door, operation, AUDIT_LABEL_LEASE, connection.session, NULL)
@@ -259,8 +259,6 @@ cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t op
 
 
 cdef void audit_refused(ZkDoor* door, const ZkConnection* connection, status_t status) noexcept nogil:
-    cdef AuditAddress address
-    if door.loop.transport.audit == NULL:
-        return
-    audit_address_of(connection.stream.fd, &address)
-    audit_push_refusal(door.loop.transport.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &address, status, door.now_ns)
+    if door.base.audit != NULL:
+        audit_push_refusal(door.base.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &connection.base.audit_address,
+                           status, door.base.now_ns)

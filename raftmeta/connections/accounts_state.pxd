@@ -29,7 +29,8 @@ cdef struct Account:
     uint32_t watches
     uint32_t leases
     uint32_t sessions
-    uint64_t bytes              # of requests under way, whole or not
+    uint64_t bytes              # of requests under way
+    uint64_t part_bytes         # of what is no whole request yet
     bucket_t requests
     bucket_t written
     bucket_t refusals           # answers QUOTA_EXCEEDED; beyond their rate its connections are not read for a while
