@@ -217,9 +217,10 @@ cdef status_t _room_for(const Connections* connections, const Connection* connec
         return OK
     if connections.part_bytes + length > connections.limits.part_bytes_max:
         return OVERLOADED
-    if (connection.account != NULL and connections.limits.account_part_bytes_max != 0
-            and connection.account.part_bytes + length > connections.limits.account_part_bytes_max):
-        return QUOTA_EXCEEDED
+    if (connection.account != NULL and connections.limits.quotas.bytes_max != 0
+            and connection.account.part_bytes + length > (connections.limits.quotas.bytes_max + TUNE_READ_BYTES
+                                                          + connections.limits.frame_bytes_max)):
+        return QUOTA_EXCEEDED       # one frame, and what was read behind it, always has room
     return OK
 
 

@@ -6,7 +6,7 @@
 # Connections belong to one thread. Other threads touch only is_closing and the TlsPort (security/contexts).
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.connections.accounts_state cimport Account
+from raftmeta.connections.accounts_state cimport Account, Accounts, Quotas
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport pthread_t
 from raftmeta.net cimport posix
@@ -64,10 +64,10 @@ cdef struct ConnectionLimits:
     uint64_t memory_max         # answers and events that wait for all connections
     uint64_t frame_bytes_max
     uint64_t part_bytes_max     # what is no whole request yet, of all connections
-    uint64_t account_part_bytes_max     # as is, of one account; 0: without bound
     uint64_t unread_ns          # so long the other side may leave what it was sent
     uint64_t unread_pressed_ns  # the same while others wait for room
     uint64_t sweep_ns           # connections are looked at for their age once in so long
+    Quotas quotas               # of one principal
 
 cdef struct ConnectionCounters:
     uint64_t connections        # open now
@@ -76,6 +76,8 @@ cdef struct ConnectionCounters:
     uint64_t refused            # closed for what they said
     uint64_t evicted            # for what they did not say, or read, in time
     uint64_t unbound            # connections that have proved nothing yet
+    uint64_t over_quota         # requests and connections refused for quotas of their principals
+    uint64_t accounts           # of principals and addresses
     TlsCounters tls
 
 # The owner's part. None of these closes a connection: connection_end and connection_fail let it end.
@@ -123,6 +125,7 @@ cdef struct Connections:
     Vec[uint32_t] dirty         # places with something to send, or more to do
     Vec[uint32_t] waiting       # places that are looked at in each turn
     Unbound unbound
+    Accounts accounts
     uint32_t handshake_steps    # done in this turn
     uint64_t descriptors_max    # a socket of a number from here on is closed: the rest is for peers and files
     uint64_t bytes_under_way    # of requests
@@ -148,3 +151,14 @@ cdef inline Connection* connection_at(const Connections* connections, uint32_t p
     if connection.state == CONNECTION_FREE or connection.generation != generation:
         return NULL
     return connection
+
+# Bytes of requests under way: of all connections, and of this account, which may be NULL.
+cdef inline void bytes_begin(Connections* connections, Account* account, size_t bytes) noexcept nogil:
+    connections.bytes_under_way += bytes
+    if account != NULL:
+        account.bytes += bytes
+
+cdef inline void bytes_end(Connections* connections, Account* account, size_t bytes) noexcept nogil:
+    connections.bytes_under_way -= bytes
+    if account != NULL:
+        account.bytes -= bytes

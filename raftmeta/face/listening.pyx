@@ -82,6 +82,14 @@ cdef int fill_common(ConnectionLimits* limits, object config, object connections
     limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
     limits.bytes_under_way_max = config.client_bytes_max
     limits.memory_max = config.client_memory_bytes_max
+    limits.quotas.requests_per_s = config.principal_requests_per_s
+    limits.quotas.bytes_per_s = config.principal_write_bytes_per_s
+    limits.quotas.burst_ns = round(config.principal_burst_s * 1e9)
+    limits.quotas.bytes_max = config.principal_bytes_max
+    limits.quotas.connections_max = config.principal_connections_max
+    limits.quotas.watches_max = config.principal_watches_max
+    limits.quotas.leases_max = config.principal_leases_max
+    limits.quotas.sessions_max = config.principal_sessions_max
     return 0
 
 
@@ -97,14 +105,6 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
     limits.idle_ns = round(config.client_idle_s * 1e9)
     limits.session_window = config.session_window
     limits.value_bytes_max = config.value_bytes_max
-    limits.quotas.requests_per_s = config.principal_requests_per_s
-    limits.quotas.bytes_per_s = config.principal_write_bytes_per_s
-    limits.quotas.burst_ns = round(config.principal_burst_s * 1e9)
-    limits.quotas.bytes_max = config.principal_bytes_max
-    limits.quotas.connections_max = config.principal_connections_max
-    limits.quotas.watches_max = config.principal_watches_max
-    limits.quotas.leases_max = config.principal_leases_max
-    limits.quotas.sessions_max = config.principal_sessions_max
     limits.needs_rights = config.rights_required
     listener = local_listener = None
     try:
@@ -141,8 +141,8 @@ cdef dict client_metrics(const ClientServer* server):
         "client_connections_turned_away": counters.base.turned_away,
         "client_connections_refused": counters.base.refused, "client_connections_evicted": counters.base.evicted,
         "client_requests": counters.requests, "client_requests_overloaded": counters.overloaded,
-        "client_requests_over_quota": counters.over_quota, "client_connections_unbound": counters.base.unbound,
-        "client_principals": counters.accounts, "client_watches": counters.watches,
+        "client_requests_over_quota": counters.base.over_quota, "client_connections_unbound": counters.base.unbound,
+        "client_principals": counters.base.accounts, "client_watches": counters.watches,
         "client_memory_bytes": counters.memory, "client_requests_denied": counters.denied,
         "client_authentications": counters.authenticated, "client_authentications_failed": counters.unauthenticated,
     }

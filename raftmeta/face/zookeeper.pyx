@@ -107,6 +107,8 @@ cdef dict zookeeper_metrics(const ZkDoor* door):
         "zookeeper_connections_turned_away": counters.base.turned_away,
         "zookeeper_connections_refused": counters.base.refused,
         "zookeeper_connections_evicted": counters.base.evicted,
+        "zookeeper_requests_over_quota": counters.base.over_quota,
+        "zookeeper_principals": counters.base.accounts,
         "zookeeper_sessions": counters.sessions, "zookeeper_sessions_opened": counters.sessions_opened,
         "zookeeper_sessions_moved": counters.sessions_moved, "zookeeper_sessions_expired": counters.sessions_expired,
         "zookeeper_requests": counters.requests, "zookeeper_writes": counters.writes,

@@ -16,6 +16,7 @@ frames of one that still owes its proof are thrown away unread, and answered so.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.connections.accounts cimport accounts_detach, accounts_sweep
 from raftmeta.connections.connections cimport connection_prove, connections_sweep
 from raftmeta.connections.state cimport CONNECTION_GREETING, CONNECTION_OPEN, Connection, ConnectionRules, Connections
 from raftmeta.machine.watch_purse cimport purse_drop
@@ -26,7 +27,7 @@ from raftmeta.server.authentication cimport (authentication_by_certificate, auth
                                              authentication_release)
 from raftmeta.server.output cimport connection_has_room, connection_refuse, connection_send
 from raftmeta.server.pending cimport request_answer
-from raftmeta.server.quotas cimport quotas_attach, quotas_detach, quotas_request, quotas_sweep
+from raftmeta.server.quotas cimport quotas_attach, quotas_request
 from raftmeta.server.requests cimport (requests_drop_parked, requests_hello, requests_serve_parked, requests_take,
                                        requests_tell_leader)
 from raftmeta.server.second_look cimport second_look_begin, second_look_end, second_look_verdict
@@ -63,7 +64,7 @@ cdef void _closed(Connections* connections, Connection* base) noexcept nogil:
     requests_drop_parked(server, connection)
     snapshot_close(connection)
     authentication_release(connection)
-    quotas_detach(server, connection)
+    accounts_detach(base)
     purse_drop(connection.purse)
 
 
@@ -197,7 +198,7 @@ cdef void _go(Connections* connections, Connection* base) noexcept nogil:
 cdef void _refuse(Connections* connections, Connection* base, status_t status) noexcept nogil:
     cdef ClientServer* server = <ClientServer*>connections
     server.counters.overloaded += status == OVERLOADED
-    server.counters.over_quota += status == QUOTA_EXCEEDED
+    connections.counters.over_quota += status == QUOTA_EXCEEDED
     connection_refuse(server, <ClientConnection*>base, status, b"too many bytes of unfinished requests")
 
 
@@ -251,5 +252,5 @@ cdef void _give_back(ClientServer* server) noexcept nogil:
 
 cdef void clients_sweep(ClientServer* server) noexcept nogil:
     _give_back(server)
-    quotas_sweep(server)
+    accounts_sweep(&server.base)
     connections_sweep(&server.base)

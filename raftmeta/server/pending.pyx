@@ -8,13 +8,13 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.connections.accounts_state cimport account_hold
-from raftmeta.connections.state cimport NOWHERE
+from raftmeta.connections.state cimport NOWHERE, bytes_begin
 from raftmeta.engine.submission cimport Submission, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.server.audit cimport audit_answer, audit_carry, audit_note_bytes
 from raftmeta.server.output cimport connection_send
-from raftmeta.server.state cimport ClientPending, Parts, bytes_begin
+from raftmeta.server.state cimport ClientPending, Parts
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
 from raftmeta.wire.client_messages cimport CLIENT_ANSWER, REQUEST_COMMAND, ClientMessage
 
@@ -98,7 +98,7 @@ cdef status_t request_submit(ClientServer* server, ClientConnection* connection,
     pending.bytes = sizeof(ClientPending) + kept_length + note_length + sent_length
     pending.account = connection.base.account if connection != NULL else NULL
     account_hold(pending.account)
-    bytes_begin(server, pending.account, pending.bytes)
+    bytes_begin(&server.base, pending.account, pending.bytes)
     if connection != NULL:
         connection.under_way += 1
         if pending.kind != REQUEST_COMMAND:

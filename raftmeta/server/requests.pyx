@@ -14,7 +14,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.connections.accounts_state cimport account_drop
 from raftmeta.connections.connections cimport connection_count, connection_next_turn
-from raftmeta.connections.state cimport TUNE_TURN_BYTES, connection_at
+from raftmeta.connections.state cimport TUNE_TURN_BYTES, bytes_end, connection_at
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEASES, SUBMIT_READ, SUBMIT_WATCH,
                                          CommandArguments, Submission)
@@ -38,7 +38,7 @@ from raftmeta.server.quotas cimport (quotas_command, quotas_note, quotas_request
 from raftmeta.server.second_look cimport (second_look_begin, second_look_done, second_look_end,
                                           second_look_verdict)
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
-from raftmeta.server.state cimport LOOK_ASKED, LOOK_NONE, PENDING_LOOK, ClientPending, ClientWatch, Parts, bytes_end
+from raftmeta.server.state cimport LOOK_ASKED, LOOK_NONE, PENDING_LOOK, ClientPending, ClientWatch, Parts
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, NO_LEADER, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
@@ -462,7 +462,7 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     else:
         server.waiting = ticket.next_waiting
     ticket.waiter = NULL
-    bytes_end(server, pending.account, pending.bytes)
+    bytes_end(&server.base, pending.account, pending.bytes)
     account_drop(pending.account)
     return pending
 

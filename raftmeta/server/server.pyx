@@ -34,7 +34,6 @@ from raftmeta.server.authentication cimport authentication_prepare
 from raftmeta.server.connections cimport clients_remove, clients_rules, clients_sweep
 from raftmeta.server.members cimport members_read
 from raftmeta.server.output cimport connection_has_room
-from raftmeta.server.quotas cimport quotas_release
 from raftmeta.server.requests cimport requests_done, requests_release, requests_tell_leader
 from raftmeta.server.snapshots cimport snapshot_close
 from raftmeta.server.state cimport VERSION_BYTES_MAX, ClientConnection, ClientWatch
@@ -124,8 +123,6 @@ cdef void* _clients_main(void* argument) noexcept nogil:
 cdef void _limit(ClientServer* server) noexcept nogil:
     server.base.limits.frame_bytes_max = FRAME_BYTES_MAX
     server.base.limits.part_bytes_max = server.base.limits.bytes_under_way_max + ONE_REQUEST_BYTES
-    if server.limits.quotas.bytes_max != 0:
-        server.base.limits.account_part_bytes_max = server.limits.quotas.bytes_max + ONE_REQUEST_BYTES
     server.base.limits.unread_ns = server.base.limits.unread_pressed_ns = server.limits.idle_ns
     server.base.limits.sweep_ns = min(server.limits.idle_ns // 4, <uint64_t>TUNE_SWEEP_NS)
 
@@ -191,7 +188,6 @@ cdef void clients_destroy(ClientServer* server) noexcept nogil:
     connections_release(&server.base)
     server.scratch.release()
     server.audit_note.release()
-    quotas_release(server)
     command_release(&server.command)
     pool_drop(server.pool)
     free(server)

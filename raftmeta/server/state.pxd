@@ -4,7 +4,7 @@
 # writes to until the unwatch is answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.connections.accounts_state cimport Account, ClientQuotas, Holding
+from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
 from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
@@ -27,7 +27,6 @@ cdef struct ClientLimits:
     uint64_t idle_ns            # silent for so long: pinged; for so long again, or not reading for so long: closed
     uint32_t session_window     # told to clients; a session may ask for no more
     uint32_t value_bytes_max
-    ClientQuotas quotas
     bint needs_rights           # nobody is served while rights are off
 
 cdef enum ClientWatchState:
@@ -143,8 +142,6 @@ cdef struct ClientCounters:
     ConnectionCounters base
     uint64_t requests
     uint64_t overloaded         # answered so
-    uint64_t over_quota         # refused so
-    uint64_t accounts           # of principals and addresses
     uint64_t denied             # reads, watches and other requests that were refused for their rights
     uint64_t authenticated
     uint64_t unauthenticated    # authentications that failed
@@ -162,11 +159,6 @@ cdef struct ClientServer:
     Mailbox* mailbox
     bint has_submitted          # since the loop was rung
     ClientConnection* connections       # those of `base`
-    Map64[Account*] accounts    # by Account.key
-    Map64[Holding] leases       # by id; only while they have a quota
-    Map64[Holding] sessions     # as is
-    uint64_t nameless           # leases whose ids were not told, because their outcome is unknown
-    Vec[uint64_t] ended         # scratch of sweeping them
     ClientWatch* orphans        # watches of the stopped node, given back at the end
     Ticket* waiting             # tickets with a ClientPending, linked by previous_waiting and next_waiting
     WatchPool* pool             # of the events that wait
@@ -187,14 +179,3 @@ cdef struct ClientServer:
     ClientCounters counters
     # Shared:
     Published[ClientCounters] published
-
-# Bytes of requests under way: of all clients, and of this account, which may be NULL.
-cdef inline void bytes_begin(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
-    server.base.bytes_under_way += bytes
-    if account != NULL:
-        account.bytes += bytes
-
-cdef inline void bytes_end(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
-    server.base.bytes_under_way -= bytes
-    if account != NULL:
-        account.bytes -= bytes

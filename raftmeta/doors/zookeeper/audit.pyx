@@ -8,21 +8,19 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.doors.zookeeper.auth cimport speaker_identities
+from raftmeta.doors.zookeeper.access cimport access_principal
 from raftmeta.doors.zookeeper.codec cimport ZK_LENGTH_BYTES, ZkStrings, zk_operation_next
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH_FAILED, ZK_BAD_VERSION, ZK_CHECK, ZK_CREATE,
                                                 ZK_CREATE2, ZK_CREATE_CONTAINER, ZK_CREATE_TTL, ZK_DELETE, ZK_ERROR,
                                                 ZK_EXISTS, ZK_GET_ACL, ZK_GET_ALL_CHILDREN_NUMBER, ZK_GET_CHILDREN,
                                                 ZK_GET_CHILDREN2, ZK_GET_DATA, ZK_GET_EPHEMERALS, ZK_MULTI,
-                                                ZK_MULTI_READ, ZK_NO_AUTH, ZK_NO_NODE, ZK_NODE_EXISTS, ZK_OK,
-                                                ZK_RECONFIG, ZK_REMOVE_WATCHES, ZK_RUNTIME_INCONSISTENCY,
-                                                ZK_SESSION_EXPIRED, ZK_SESSION_MOVED, ZK_SET_ACL, ZK_SET_DATA,
-                                                ZK_SET_WATCHES, ZK_SET_WATCHES2)
+                                                ZK_MULTI_READ, ZK_NODE_EXISTS, ZK_NO_AUTH, ZK_NO_NODE, ZK_OK,
+                                                ZK_QUOTA_EXCEEDED, ZK_RECONFIG, ZK_REMOVE_WATCHES,
+                                                ZK_RUNTIME_INCONSISTENCY, ZK_SESSION_EXPIRED, ZK_SESSION_MOVED,
+                                                ZK_SET_ACL, ZK_SET_DATA, ZK_SET_WATCHES, ZK_SET_WATCHES2, ZK_THROTTLED)
 from raftmeta.doors.zookeeper.state cimport bytes_of
-from raftmeta.doors.zookeeper.texts cimport text_is
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport wall_now_ms
-from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.audit_queue cimport (
     AUDIT_ADMINISTRATION, AUDIT_AUTHENTICATE, AUDIT_BY_DOORS, AUDIT_COMPARE, AUDIT_CREATE, AUDIT_DELETE, AUDIT_DENIED,
     AUDIT_FILLER, AUDIT_GET, AUDIT_ITEM_BYTES_MAX, AUDIT_ITEMS_MAX, AUDIT_LABEL_KEY, AUDIT_LABEL_LEASE,
@@ -30,9 +28,8 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_TRANSACTION, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WRITES, AuditClass, AuditItem,
     AuditLabel, AuditRecord, AuditTrail, audit_admits, audit_push, audit_push_refusal, audit_wants)
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMPARE_FAILED, FENCED, KEY_EXISTS, KEY_MISSING, LEASE_EXPIRED, OK,
-                              OUTCOME_UNKNOWN, PERMISSION_DENIED, ZNODE_REFUSED)
+                              OUTCOME_UNKNOWN, PERMISSION_DENIED, QUOTA_EXCEEDED, ZNODE_REFUSED)
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
-from raftmeta.wire.znodes cimport Identity
 
 cdef enum:
     ROUND = 8
@@ -88,6 +85,8 @@ cdef status_t _status_of(int32_t error) noexcept nogil:
         return COMPARE_FAILED
     if error == ZK_SESSION_EXPIRED:
         return LEASE_EXPIRED
+    if error == ZK_QUOTA_EXCEEDED or error == ZK_THROTTLED:
+        return QUOTA_EXCEEDED
     return FENCED if error == ZK_SESSION_MOVED else ZNODE_REFUSED
 
 
@@ -118,29 +117,20 @@ cdef inline AuditRecord* _head(ZkDoor* door) noexcept nogil:
     return <AuditRecord*>door.payload.data
 
 
-# The name in the certificate; without one the first user that was proved by a password.
+# Of an identity of digest the name alone: what is behind the colon stands for a password.
 cdef Bytes _principal(ZkDoor* door, const ZkConnection* connection, AuditRecord* head) noexcept nogil:
-    cdef const Identity* identity
-    cdef Bytes name
-    cdef size_t i
-    cdef uint32_t length
-    if stream_is_secured(&connection.base.stream):
-        head.certificate_length = connection.base.stream.tls.identity.name_length
+    cdef bint is_certified
+    cdef Bytes name = access_principal(door, connection, &is_certified)
+    cdef uint32_t length = 0
+    if is_certified:
+        head.certificate_length = <uint8_t>name.length
         head.proof = AUDIT_PROOF_CERTIFICATE
-        return bytes_of(connection.base.stream.tls.identity.name, head.certificate_length)
-    if speaker_identities(&connection.speaker, &door.arena.identities) != OK:
-        door.arena.identities.clear()
-    for i in range(door.arena.identities.size):
-        identity = &door.arena.identities.data[i]
-        if not text_is(&identity.scheme, b"digest") and not text_is(&identity.scheme, b"sasl"):
-            continue
-        name = identity.id
-        length = 0
-        while length < name.length and name.data[length] != c":" and length < NAME_BYTES_MAX:
-            length += 1
+        return name
+    while length < name.length and name.data[length] != c":" and length < NAME_BYTES_MAX:
+        length += 1
+    if name.length != 0:
         head.proof = AUDIT_PROOF_PASSWORD
-        return bytes_of(name.data, length)
-    return bytes_of(NULL, 0)
+    return bytes_of(name.data, length)
 
 
 cdef bint _open(ZkDoor* door, const ZkConnection* connection, uint8_t operation) noexcept nogil:

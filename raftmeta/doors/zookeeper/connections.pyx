@@ -10,14 +10,17 @@ and the connection ends.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.connections.accounts cimport accounts_detach
 from raftmeta.connections.connections cimport connection_end, connection_fail
 from raftmeta.connections.state cimport (CONNECTION_CONNECTING, CONNECTION_GREETING, CONNECTION_OPEN, Connection,
                                          ConnectionRules, Connections)
+from raftmeta.doors.zookeeper.audit cimport audit_refused
 from raftmeta.doors.zookeeper.auth cimport speaker_add_ip, speaker_add_x509, speaker_init, speaker_release
 from raftmeta.doors.zookeeper.codec cimport (ZK_CONNECT_BYTES_MAX, ZK_LENGTH_BYTES, ZkConnect, zk_connect_decode,
                                              zk_frame_look)
 from raftmeta.doors.zookeeper.four_letter cimport WORD_BYTES, WORD_NONE, FourLetterWord, four_letter_find
 from raftmeta.doors.zookeeper.output cimport connection_appended, connection_has_room
+from raftmeta.doors.zookeeper.quotas cimport quotas_attach
 from raftmeta.doors.zookeeper.requests cimport requests_drop, requests_go, requests_take
 from raftmeta.doors.zookeeper.sessions cimport sessions_connect, sessions_go, sessions_leave
 from raftmeta.doors.zookeeper.state cimport ZK_FRAME_BYTES_MAX, ZkConnection, bytes_of
@@ -27,7 +30,7 @@ from raftmeta.net cimport posix
 from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.tls cimport tls_subject
-from raftmeta.status cimport BAD_LENGTH, INCOMPLETE, OK, status_t
+from raftmeta.status cimport BAD_LENGTH, INCOMPLETE, OK, QUOTA_EXCEEDED, status_t
 from raftmeta.wire.commands cimport Bytes
 
 cdef extern from "<sys/socket.h>" nogil:
@@ -76,6 +79,7 @@ cdef void _closed(Connections* connections, Connection* base) noexcept nogil:
     watch_table_drop(&door.table, &connection.watches)
     requests_drop(door, connection)
     speaker_release(&connection.speaker)
+    accounts_detach(base)
 
 
 # --- bytes in ---------------------------------------------------------------------------------------------------------
@@ -105,7 +109,11 @@ cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* byte
     status = zk_connect_decode(bytes + ZK_LENGTH_BYTES, <uint32_t>(used[0] - ZK_LENGTH_BYTES), &connect)
     if status == OK:
         _add_subject(connection)
-        sessions_connect(door, connection, &connect)
+        if quotas_attach(door, connection) == OK:
+            sessions_connect(door, connection, &connect)
+        else:
+            audit_refused(door, connection, QUOTA_EXCEEDED)
+            connection_fail(&door.base, &connection.base)
     return status
 
 

@@ -19,6 +19,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.connections cimport connections_sweep
 from raftmeta.connections.state cimport TUNE_READ_BYTES, ConnectionLimits, connection_at
 from raftmeta.connections.turns cimport (connections_close_all, connections_close_in_child, connections_go_on,
@@ -230,6 +231,7 @@ cdef void _turn(ZkDoor* door) noexcept nogil:
         loop_ring(door.loop)
     if connections_rest(&door.base):
         connections_sweep(&door.base)
+        accounts_sweep(&door.base)
         access_look(door)
     _tell_counters(door)
 

@@ -193,7 +193,7 @@ cdef void _change(ZkDoor* door, const uint8_t* bytes, size_t length, uint64_t re
 cdef void _missed(ZkDoor* door) noexcept nogil:
     cdef uint32_t place
     for place in range(door.base.limits.connections_max):
-        if door.connections[place].watches != NULL:
+        if door.connections[place].watches.first != NULL:
             connection_fail(&door.base, &door.connections[place].base)
 
 

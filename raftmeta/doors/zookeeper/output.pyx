@@ -20,6 +20,7 @@ cdef bint connection_may_answer(const ZkDoor* door, const ZkConnection* connecti
 
 
 cdef bint connection_has_room(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:
-    return (connection.task_count < TUNE_TASKS_MAX and connection.task_bytes < TUNE_TASK_BYTES
+    return (connection.base.paused_ns == 0
+            and connection.task_count < TUNE_TASKS_MAX and connection.task_bytes < TUNE_TASK_BYTES
             and door.base.bytes_under_way < door.base.limits.bytes_under_way_max
             and door.writes < door.limits.writes_max and connection_may_answer(door, connection))

@@ -25,12 +25,14 @@ from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin
 from raftmeta.doors.zookeeper.output cimport connection_appended, connection_may_answer
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_ANSWER_ERROR, ZK_AUTH, ZK_BAD_ARGUMENTS,
                                                 ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE, ZK_IS_READ, ZK_IS_WRITE,
-                                                ZK_MARSHALLING_ERROR, ZK_NO_WATCHER, ZK_NOT_READ_ONLY, ZK_OK, ZK_PING,
-                                                ZK_REMOVE_WATCHES, ZK_SASL, ZK_SESSION_MOVED, ZK_SET_WATCHES,
-                                                ZK_SET_WATCHES2, ZK_SYNC, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED,
-                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WATCHER_ANY,
-                                                ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA, ZK_WATCHER_PERSISTENT,
-                                                ZK_WATCHER_PERSISTENT_RECURSIVE, ZK_WHO_AM_I, ZK_XID_AUTH)
+                                                ZK_MARSHALLING_ERROR, ZK_NOT_READ_ONLY, ZK_NO_WATCHER, ZK_OK, ZK_PING,
+                                                ZK_QUOTA_EXCEEDED, ZK_REMOVE_WATCHES, ZK_SASL, ZK_SESSION_MOVED,
+                                                ZK_SET_WATCHES, ZK_SET_WATCHES2, ZK_SYNC, ZK_SYSTEM_ERROR, ZK_THROTTLED,
+                                                ZK_UNIMPLEMENTED, ZK_WATCHER_ANY, ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA,
+                                                ZK_WATCHER_PERSISTENT, ZK_WATCHER_PERSISTENT_RECURSIVE,
+                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WHO_AM_I,
+                                                ZK_XID_AUTH)
+from raftmeta.doors.zookeeper.quotas cimport quotas_attach, quotas_request, quotas_watch
 from raftmeta.doors.zookeeper.reads cimport reads_pin, reads_serve, reads_set_watches
 from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done
 from raftmeta.doors.zookeeper.session_keys cimport session_key
@@ -83,7 +85,8 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
 
 cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, int32_t error,
                   uint32_t position) noexcept nogil:
-    if request.row != NULL and request.error == ZK_OK and request.row.traits & ZK_IS_WRITE:
+    if (request.row != NULL and request.error == ZK_OK and request.row.traits & ZK_IS_WRITE
+            and error != ZK_THROTTLED):         # which is of the whole request
         return zk_reply_refused(request, door.position, error, position, &connection.base.out) == OK
     return zk_reply(&connection.base.out, request.xid, door.position, error) == OK
 
@@ -93,6 +96,8 @@ cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* reque
 cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef int32_t error = speaker_auth(&connection.speaker, &door.auth, &request.scheme, &request.data)
     audit_proved(door, connection, error)
+    if error == ZK_OK and quotas_attach(door, connection) != OK:
+        error = ZK_QUOTA_EXCEEDED
     if zk_reply(&connection.base.out, ZK_XID_AUTH, 0, error) != OK:
         connection_fail(&door.base, &connection.base)
         return
@@ -112,6 +117,8 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
         error = ZK_SYSTEM_ERROR
         if random_bytes(random, SASL_NONCE_BYTES):
             error = sasl_step(&connection.sasl, &connection.speaker, &door.auth, &request.data, random, &door.body)
+    if error == ZK_OK and connection.sasl.state == SASL_DONE and quotas_attach(door, connection) != OK:
+        error = ZK_QUOTA_EXCEEDED
     if zk_reply_begin(&connection.base.out, &start) != OK or (
             zk_write_bytes(&connection.base.out, door.body.data, <uint32_t>door.body.size)
             if has_users and error == ZK_OK else zk_write_null(&connection.base.out)) != OK:
@@ -189,6 +196,11 @@ cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
     cdef bint is_unknown
     if not reads_pin(door, door.position):
         return False
+    if error == ZK_OK and not quotas_watch(door, connection, request):
+        error = ZK_QUOTA_EXCEEDED
+        if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
+            connection_fail(&door.base, &connection.base)
+            return True
     if error == ZK_OK and request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = reads_set_watches(door, connection, request)        # its events go before its answer
     if zk_reply_begin(&connection.base.out, &start) != OK:
@@ -550,6 +562,19 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 
 
 # --- taking -----------------------------------------------------------------------------------------------------------
+# It is told so in its turn, and nothing else is done.
+cdef void _throttle(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
+                    const Bytes* frame) noexcept nogil:
+    cdef ZkTask* task
+    if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
+        connection_fail(&door.base, &connection.base)
+        return
+    task = _task_of_read(door, connection, frame, TASK_READ, 0, ZK_THROTTLED, 0)
+    if task != NULL:
+        _queue(connection, task)
+        requests_go(door, connection)
+
+
 cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_t* body,
                             uint32_t length) noexcept nogil:
     cdef ZkRequest request
@@ -563,6 +588,9 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
     door.counters.requests += 1
     if request.error != ZK_OK and request.opcode in (ZK_AUTH, ZK_SASL):
         return BAD_LENGTH
+    if quotas_request(door, connection, &request, length) != ZK_OK:
+        _throttle(door, connection, &request, &frame)
+        return OK
     if request.error == ZK_OK and request.opcode == ZK_AUTH:
         _auth(door, connection, &request)
         return OK

@@ -6,6 +6,7 @@ from libc.string cimport memcmp, memcpy
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES
+from raftmeta.doors.zookeeper.quotas cimport quotas_session_ended
 from raftmeta.doors.zookeeper.reads cimport reads_entry
 from raftmeta.doors.zookeeper.state cimport FORMAT_SESSION_KEY_BYTES, bytes_of
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_value
@@ -91,6 +92,8 @@ cdef void session_leave(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 cdef void session_key_changed(ZkDoor* door, uint64_t session, uint64_t create_revision, bint has_ended) noexcept nogil:
     cdef uint32_t* place = door.sessions.find(session)
     cdef ZkConnection* connection
+    if has_ended:
+        quotas_session_ended(door, session)
     if place == NULL:
         return
     connection = &door.connections[place[0] - 1]

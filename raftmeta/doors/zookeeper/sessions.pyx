@@ -7,6 +7,7 @@ clients rely on.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from raftmeta.connections.accounts cimport holding_renew
 from raftmeta.connections.connections cimport (connection_end, connection_fail, connection_next_turn, connection_prove,
                                                connection_wait)
 from raftmeta.connections.state cimport CONNECTION_CONNECTING, CONNECTION_OPEN
@@ -14,6 +15,7 @@ from raftmeta.doors.zookeeper.access cimport access_allows
 from raftmeta.doors.zookeeper.audit cimport audit_refused, audit_session
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, zk_connected_encode
 from raftmeta.doors.zookeeper.output cimport connection_appended
+from raftmeta.doors.zookeeper.quotas cimport quotas_grant, quotas_session_ended
 from raftmeta.doors.zookeeper.reads cimport reads_pin
 from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done
 from raftmeta.doors.zookeeper.session_keys cimport (FORMAT_SESSION_VALUE_BYTES, SessionValue, session_enter,
@@ -24,7 +26,7 @@ from raftmeta.doors.zookeeper.state cimport (STEP_BEGIN, STEP_CLAIM, STEP_GRANT,
 from raftmeta.doors.zookeeper.tasks cimport command_submit, random_bytes
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.security.audit_queue cimport AUDIT_SESSION_OPEN
-from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, PERMISSION_DENIED, status_t
+from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, PERMISSION_DENIED, QUOTA_EXCEEDED, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMPARE_CREATE_REVISION, COMPARE_EQUAL, KEY_BYTES_MAX, LEASES_MAX, OP_CREATE,
                                      OP_DELETE, Bytes, Compare, LeaseItem, Op, Txn, command_clear)
@@ -87,6 +89,10 @@ cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     # Clients read it as a signed number, and some of them take a negative one for an error.
     connection.session &= ~(<uint64_t>1 << 63)
     connection.session |= _mark_of_cluster()    # never 0, and never as small as a number that a person chose
+    if not quotas_grant(door, connection, connection.timeout_ms + <uint32_t>door.limits.tick_ms):
+        audit_refused(door, connection, QUOTA_EXCEEDED)
+        connection_fail(&door.base, &connection.base)
+        return
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_GRANT
     door.command.id = connection.session
@@ -306,6 +312,7 @@ cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* ta
     if connection.base.state != CONNECTION_CONNECTING:
         return
     if status == ID_CONFLICT and connection.step == STEP_GRANT:
+        quotas_session_ended(door, connection.session)
         _grant(door, connection)
     elif status == LEASE_EXPIRED and connection.step == STEP_CLAIM:
         _say_ended(door, connection)
@@ -335,6 +342,7 @@ cdef bint _add(ZkDoor* door, uint64_t session) noexcept nogil:
     item.lease = session
     if not door.command.leases.push(item):
         return False
+    holding_renew(&door.base.accounts.leases, session, door.base.now_ns)
     if door.command.leases.size == LEASES_MAX:
         if _send(door) != OK:
             return False

@@ -4,11 +4,12 @@
 # writes to until the unwatch is answered.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
 from raftmeta.doors.zookeeper.auth cimport ZkAuthSettings, ZkSasl, ZkSaslUser, ZkSpeaker
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, ZkConnect
 from raftmeta.doors.zookeeper.translate cimport ZkArena
-from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatchTable
+from raftmeta.doors.zookeeper.watch_table cimport ZkWatchList, ZkWatchTable
 from raftmeta.loop.loop cimport Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
 from raftmeta.machine.state cimport Machine
@@ -67,6 +68,7 @@ cdef struct ZkTask:
     ZkTask* previous_out        # of all with a ticket (ZkDoor.out)
     ZkTask* next_out
     Ticket* ticket              # once DONE
+    Account* account            # that its bytes are counted in; held; NULL: nobody's
     uint64_t session            # the door's, that its command was encoded for; 0: none
     uint64_t sequence           # of its command; 0: none
     uint64_t after              # sequence of the write of its session before it
@@ -130,7 +132,7 @@ cdef struct ZkConnection:
     uint64_t round              # read round that it waits for, while CONNECTING
     ZkSpeaker speaker
     ZkSasl sasl
-    ZkWatch* watches
+    ZkWatchList watches
     uint64_t event_mark         # of the last event that it was told
     int64_t since_ms            # wall time of its session
     int64_t answered_ms         # ... of the last answer

@@ -8,7 +8,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta.connections.state cimport NOWHERE
+from raftmeta.connections.accounts_state cimport account_drop, account_hold
+from raftmeta.connections.state cimport NOWHERE, bytes_begin, bytes_end
 from raftmeta.doors.zookeeper.state cimport (STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_OPEN, TASK_WRITE, bytes_of,
                                              task_payload)
 from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, submission_create, submission_payload)
@@ -47,7 +48,9 @@ cdef ZkTask* task_create(ZkDoor* door, ZkConnection* connection, uint8_t kind, c
         memcpy(<uint8_t*>task + sizeof(ZkTask), frame.data, frame.length)
     if payload.length:
         memcpy(<uint8_t*>task + sizeof(ZkTask) + frame.length, payload.data, payload.length)
-    door.base.bytes_under_way += sizeof(ZkTask) + frame.length + payload.length
+    task.account = connection.base.account if connection != NULL else NULL
+    account_hold(task.account)
+    bytes_begin(&door.base, task.account, sizeof(ZkTask) + frame.length + payload.length)
     return task
 
 
@@ -60,7 +63,8 @@ cdef void task_drop_ticket(ZkTask* task) noexcept nogil:
 
 cdef void task_free(ZkDoor* door, ZkTask* task) noexcept nogil:
     task_drop_ticket(task)
-    door.base.bytes_under_way -= sizeof(ZkTask) + task.frame_length + task.payload_length
+    bytes_end(&door.base, task.account, sizeof(ZkTask) + task.frame_length + task.payload_length)
+    account_drop(task.account)
     free(task)
 
 

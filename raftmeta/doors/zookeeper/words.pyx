@@ -278,7 +278,7 @@ cdef uint32_t _watchers(const ZkDoor* door) noexcept nogil:
     cdef uint32_t count = 0
     cdef uint32_t place
     for place in range(door.base.limits.connections_max):
-        count += door.connections[place].watches != NULL
+        count += door.connections[place].watches.first != NULL
     return count
 
 
