@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("raft",),
     ("_core", "assignors", "check", "members", "security", "user_machines", "wire"),
     ("bindings", "machine", "net", "storage"),
-    ("engine", "verbs"),
+    ("connections", "engine", "verbs"),
     ("client", "loop"),
     ("doors", "scan", "server"),
     ("face", "recipes"),
@@ -45,7 +45,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 LAYERS = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 TOOLS = LAYERS[""] + 1  # from this floor on a part uses public names only
-NO_THREADS = {"sim": {"aio", "client", "clients", "face", "loop", "net", "node", "recipes", "scan", "server"}}
+NO_THREADS = {
+    "sim": {"aio", "client", "clients", "connections", "face", "loop", "net", "node", "recipes", "scan", "server"}
+}
 GROUND = 0  # its parts are words and shapes: they may name one another
 PURE = {"raft", "_core", "wire", "machine"}
 PURE_HEADERS = {"stdlib.h", "string.h", "sys/mman.h"}  # memory is not the outside world

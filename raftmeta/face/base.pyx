@@ -227,7 +227,7 @@ cdef class NodeBase:
             self.trail.open(self.identity.name, self.identity.cluster, loop.engine.boot)
             self.trail.start()
             loop.transport.audit = trail
-        self.clients = open_clients(loop, self.identity, self.config, trail)
+        self.clients = open_clients(loop, self.identity, self.config)
         self.zookeeper = open_zookeeper(loop, self.identity, self.config)
         if self.certificates is not None:
             self._offer_tls(loop, self.clients, self.zookeeper)
@@ -264,13 +264,13 @@ cdef class NodeBase:
         loop.tls.accepts_plain = self.tls.accept_plain
         tls_port_offer(&loop.tls, of_peers)
         if clients != NULL:
-            clients.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&clients.tls, of_clients)
+            clients.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&clients.base.tls, of_clients)
         else:
             tls_context_free(of_clients)
         if zookeeper != NULL:
-            zookeeper.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&zookeeper.tls, of_zookeeper)
+            zookeeper.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&zookeeper.base.tls, of_zookeeper)
         else:
             tls_context_free(of_zookeeper)
         self.certificates.failure = ""

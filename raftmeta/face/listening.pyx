@@ -10,6 +10,7 @@ import socket
 import stat
 
 from libc.stdint cimport uint8_t
+from libc.string cimport memset
 
 from raftmeta.security.tls_state cimport TlsCounters
 from raftmeta.server.server cimport clients_counters, clients_create
@@ -73,22 +74,14 @@ def _listen_in(folder):
     return listener
 
 
-cdef ClientServer* open_clients(Loop* loop, object identity, object config, AuditTrail* audit) except? NULL:
-    cdef ClientLimits limits
-    cdef ClientServer* server
-    cdef bytes address = str(identity.client_listen).encode() if identity.client_listen is not None else b""
-    cdef bytes version = VERSION.encode()
-    if identity.client_listen is None and not config.local_clients:
-        return NULL
-    limits.connections_max = config.client_connections_max
+cdef int fill_common(ConnectionLimits* limits, object config, object connections_max) except -1:
+    memset(limits, 0, sizeof(ConnectionLimits))
+    limits.connections_max = connections_max
     limits.unbound_max = config.client_unbound_connections_max
     limits.unbound_of_address_max = config.client_unbound_per_address_max
     limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
-    limits.idle_ns = round(config.client_idle_s * 1e9)
     limits.bytes_under_way_max = config.client_bytes_max
     limits.memory_max = config.client_memory_bytes_max
-    limits.session_window = config.session_window
-    limits.value_bytes_max = config.value_bytes_max
     limits.quotas.requests_per_s = config.principal_requests_per_s
     limits.quotas.bytes_per_s = config.principal_write_bytes_per_s
     limits.quotas.burst_ns = round(config.principal_burst_s * 1e9)
@@ -97,6 +90,21 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config, Audi
     limits.quotas.watches_max = config.principal_watches_max
     limits.quotas.leases_max = config.principal_leases_max
     limits.quotas.sessions_max = config.principal_sessions_max
+    return 0
+
+
+cdef ClientServer* open_clients(Loop* loop, object identity, object config) except? NULL:
+    cdef ConnectionLimits common
+    cdef ClientLimits limits
+    cdef ClientServer* server
+    cdef bytes address = str(identity.client_listen).encode() if identity.client_listen is not None else b""
+    cdef bytes version = VERSION.encode()
+    if identity.client_listen is None and not config.local_clients:
+        return NULL
+    fill_common(&common, config, config.client_connections_max)
+    limits.idle_ns = round(config.client_idle_s * 1e9)
+    limits.session_window = config.session_window
+    limits.value_bytes_max = config.value_bytes_max
     limits.needs_rights = config.rights_required
     listener = local_listener = None
     try:
@@ -108,7 +116,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config, Audi
         if listener is not None:
             listener.close()
         raise
-    server = clients_create(loop, &limits, audit, listener.detach() if listener is not None else -1,
+    server = clients_create(loop, &common, &limits, listener.detach() if listener is not None else -1,
                             local_listener.detach() if local_listener is not None else -1,
                             <const uint8_t*>address, <uint8_t>len(address), <const uint8_t*>version,
                             <uint8_t>len(version))
@@ -129,14 +137,14 @@ cdef dict client_metrics(const ClientServer* server):
     cdef ClientCounters counters
     clients_counters(server, &counters)
     metrics = {
-        "client_connections": counters.connections, "client_connections_accepted": counters.accepted,
-        "client_connections_turned_away": counters.turned_away, "client_connections_refused": counters.refused,
-        "client_connections_evicted": counters.evicted, "client_requests": counters.requests,
-        "client_requests_overloaded": counters.overloaded,
-        "client_requests_over_quota": counters.over_quota, "client_connections_unbound": counters.unbound,
-        "client_principals": counters.accounts, "client_watches": counters.watches,
+        "client_connections": counters.base.connections, "client_connections_accepted": counters.base.accepted,
+        "client_connections_turned_away": counters.base.turned_away,
+        "client_connections_refused": counters.base.refused, "client_connections_evicted": counters.base.evicted,
+        "client_requests": counters.requests, "client_requests_overloaded": counters.overloaded,
+        "client_requests_over_quota": counters.base.over_quota, "client_connections_unbound": counters.base.unbound,
+        "client_principals": counters.base.accounts, "client_watches": counters.watches,
         "client_memory_bytes": counters.memory, "client_requests_denied": counters.denied,
         "client_authentications": counters.authenticated, "client_authentications_failed": counters.unauthenticated,
     }
-    metrics.update({f"client_{name}": count for name, count in tls_metrics(&counters.tls).items()})
+    metrics.update({f"client_{name}": count for name, count in tls_metrics(&counters.base.tls).items()})
     return metrics

@@ -7,11 +7,12 @@ import os
 
 from libc.stdint cimport uint8_t, uint32_t
 
+from raftmeta.connections.state cimport ConnectionLimits
 from raftmeta.doors.zookeeper.door cimport (zookeeper_add_user, zookeeper_counters, zookeeper_create,
                                             zookeeper_destroy, zookeeper_super_digest)
 from raftmeta.doors.zookeeper.four_letter cimport four_letter_allowed
 from raftmeta.doors.zookeeper.state cimport ZkCounters, ZkLimits
-from raftmeta.face.listening cimport tls_metrics
+from raftmeta.face.listening cimport fill_common, tls_metrics
 
 from raftmeta.errors import ConfigError
 from raftmeta.face.listening import listen_at
@@ -43,12 +44,6 @@ def _users(path):
 
 cdef int _fill(ZkLimits* limits, object config) except -1:
     cdef bytes words = config.zookeeper_words.encode()
-    limits.connections_max = config.zookeeper_connections_max
-    limits.unbound_max = config.client_unbound_connections_max
-    limits.unbound_of_address_max = config.client_unbound_per_address_max
-    limits.hello_timeout_ns = round(config.hello_timeout_s * 1e9)
-    limits.bytes_under_way_max = config.client_bytes_max
-    limits.memory_max = config.client_memory_bytes_max
     limits.writes_max = max(1, config.outstanding_max // 2)
     limits.tick_ms = round(config.zookeeper_tick_s * 1000)
     limits.watches_max = config.zookeeper_watches_max
@@ -78,18 +73,21 @@ cdef int _fill_speakers(ZkDoor* door, object config) except -1:
 
 
 cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? NULL:
+    cdef ConnectionLimits common
     cdef ZkLimits limits
     cdef ZkDoor* door
     cdef bytes address, root, folder
     if identity.zookeeper_listen is None:
         return NULL
+    fill_common(&common, config, config.zookeeper_connections_max)
     _fill(&limits, config)
     address = str(identity.zookeeper_listen).encode()
     root = config.zookeeper_root.encode()
     folder = os.fsencode(identity.data_dir)
     listener = listen_at(identity.zookeeper_listen, "zookeeper_listen", LISTEN_BACKLOG)
-    door = zookeeper_create(loop, &limits, <int>listener.detach(), <const uint8_t*>address, <uint8_t>len(address),
-                            <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder, <uint32_t>len(folder))
+    door = zookeeper_create(loop, &common, &limits, <int>listener.detach(), <const uint8_t*>address,
+                            <uint8_t>len(address), <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder,
+                            <uint32_t>len(folder))
     if door == NULL:
         raise MemoryError
     try:
@@ -104,9 +102,13 @@ cdef dict zookeeper_metrics(const ZkDoor* door):
     cdef ZkCounters counters
     zookeeper_counters(door, &counters)
     metrics = {
-        "zookeeper_connections": counters.connections, "zookeeper_connections_accepted": counters.accepted,
-        "zookeeper_connections_turned_away": counters.turned_away,
-        "zookeeper_connections_refused": counters.refused, "zookeeper_connections_evicted": counters.evicted,
+        "zookeeper_connections": counters.base.connections,
+        "zookeeper_connections_accepted": counters.base.accepted,
+        "zookeeper_connections_turned_away": counters.base.turned_away,
+        "zookeeper_connections_refused": counters.base.refused,
+        "zookeeper_connections_evicted": counters.base.evicted,
+        "zookeeper_requests_over_quota": counters.base.over_quota,
+        "zookeeper_principals": counters.base.accounts,
         "zookeeper_sessions": counters.sessions, "zookeeper_sessions_opened": counters.sessions_opened,
         "zookeeper_sessions_moved": counters.sessions_moved, "zookeeper_sessions_expired": counters.sessions_expired,
         "zookeeper_requests": counters.requests, "zookeeper_writes": counters.writes,
@@ -114,5 +116,5 @@ cdef dict zookeeper_metrics(const ZkDoor* door):
         "zookeeper_events": counters.events, "zookeeper_watches": counters.watches,
         "zookeeper_watched_paths": counters.watched_paths, "zookeeper_memory_bytes": counters.memory,
     }
-    metrics.update({f"zookeeper_{name}": count for name, count in tls_metrics(&counters.tls).items()})
+    metrics.update({f"zookeeper_{name}": count for name, count in tls_metrics(&counters.base.tls).items()})
     return metrics

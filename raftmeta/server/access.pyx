@@ -9,10 +9,10 @@ from libc.string cimport memset
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.rights cimport rights_drop, rights_hold, rights_token_name
+from raftmeta.machine.rights_show cimport PAGE_SELF, PAGE_USERS
 from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHT_LEASE, RIGHT_MEMBER, RIGHT_READ, RIGHT_SNAPSHOT,
                                             RIGHT_WATCH, TOKEN_NAME_BYTES, RightsTable, TableRole, TableToken,
                                             TableUser)
-from raftmeta.machine.rights_show cimport PAGE_SELF, PAGE_USERS
 from raftmeta.machine.rights_table cimport rights_allow, table_token, table_user
 from raftmeta.machine.state cimport Machine
 from raftmeta.status cimport AUTHENTICATION_FAILED, OK, PERMISSION_DENIED
@@ -32,7 +32,7 @@ cdef RightsTable* access_hold(ClientServer* server) noexcept nogil:
 
 
 # The user that the connection proved to be; NULL: none that still counts.
-cdef const TableUser* _user_of(const RightsTable* table, const Connection* connection) noexcept nogil:
+cdef const TableUser* _user_of(const RightsTable* table, const ClientConnection* connection) noexcept nogil:
     cdef const TableUser* user
     cdef const TableToken* token
     if connection.principal.name_length == 0:
@@ -57,7 +57,7 @@ cdef uint64_t access_revision(ClientServer* server) noexcept nogil:
     return revision
 
 
-cdef bint access_has_proved(ClientServer* server, const Connection* connection) noexcept nogil:
+cdef bint access_has_proved(ClientServer* server, const ClientConnection* connection) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
     cdef bint has_proved = not (server.limits.needs_rights or (table != NULL and table.is_enabled))
     if table != NULL:
@@ -79,7 +79,7 @@ cdef bint _has(const TableUser* user, uint8_t right, const Bytes* start, const B
     return rights_allow(user, right, start, end, is_key)
 
 
-cdef status_t _may(ClientServer* server, const Connection* connection, uint8_t rights, const Bytes* start,
+cdef status_t _may(ClientServer* server, const ClientConnection* connection, uint8_t rights, const Bytes* start,
                    const Bytes* end, bint is_key) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
     cdef const TableUser* user
@@ -111,7 +111,7 @@ cdef Bytes _window(const uint8_t* data, size_t length) noexcept nogil:
     return window
 
 
-cdef status_t access_of_request(ClientServer* server, const Connection* connection,
+cdef status_t access_of_request(ClientServer* server, const ClientConnection* connection,
                                 const ClientRequest* request) noexcept nogil:
     if request.kind in (REQUEST_COMMAND, REQUEST_AUTHENTICATE, REQUEST_PING, REQUEST_UNWATCH):
         return OK               # a command is decided at apply
@@ -132,7 +132,7 @@ cdef status_t access_of_request(ClientServer* server, const Connection* connecti
     return _may(server, connection, 0, NULL, NULL, False)      # anybody who proved to be somebody
 
 
-cdef status_t access_of_pending(ClientServer* server, const Connection* connection, const ClientPending* pending,
+cdef status_t access_of_pending(ClientServer* server, const ClientConnection* connection, const ClientPending* pending,
                                 const uint8_t* bytes) noexcept nogil:
     cdef ClientRequest request
     if pending.kind == REQUEST_WATCH:
@@ -162,8 +162,8 @@ cdef bint _is_own_page(const RightsTable* table, const TableUser* user, uint8_t 
     return False
 
 
-cdef status_t access_of_listing(ClientServer* server, const Connection* connection, uint8_t page, const Bytes* name,
-                                uint32_t limit) noexcept nogil:
+cdef status_t access_of_listing(ClientServer* server, const ClientConnection* connection, uint8_t page,
+                                const Bytes* name, uint32_t limit) noexcept nogil:
     cdef RightsTable* table
     cdef const TableUser* user
     cdef bint is_own = False
@@ -177,7 +177,7 @@ cdef status_t access_of_listing(ClientServer* server, const Connection* connecti
     return OK if is_own else _may(server, connection, RIGHT_ADMIN, NULL, NULL, False)
 
 
-cdef bint access_of_watch(ClientServer* server, const Connection* connection, ClientWatch* watch) noexcept nogil:
+cdef bint access_of_watch(ClientServer* server, const ClientConnection* connection, ClientWatch* watch) noexcept nogil:
     cdef uint64_t revision = access_revision(server)
     cdef Bytes start = _window(watch.bounds.data, watch.start_length)
     cdef Bytes end = _window(watch.bounds.data + watch.start_length, watch.bounds.size - watch.start_length)
@@ -189,13 +189,13 @@ cdef bint access_of_watch(ClientServer* server, const Connection* connection, Cl
     return True
 
 
-cdef bint access_to_all(ClientServer* server, const Connection* connection) noexcept nogil:
+cdef bint access_to_all(ClientServer* server, const ClientConnection* connection) noexcept nogil:
     cdef Bytes none = _window(NULL, 0)
     return _may(server, connection, RIGHT_READ, &none, &none, False) == OK
 
 
 # --- commands and leases ----------------------------------------------------------------------------------------------
-cdef status_t access_speak(ClientServer* server, const Connection* connection, Bytes* payload,
+cdef status_t access_speak(ClientServer* server, const ClientConnection* connection, Bytes* payload,
                            Vec[uint8_t]* out) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
     cdef Bytes name = _window(connection.principal.name, connection.principal.name_length)
@@ -228,7 +228,7 @@ cdef bint access_is_guarded(ClientServer* server) noexcept nogil:
     return is_enabled
 
 
-cdef void access_owner(ClientServer* server, const Connection* connection, uint64_t* owner) noexcept nogil:
+cdef void access_owner(ClientServer* server, const ClientConnection* connection, uint64_t* owner) noexcept nogil:
     cdef RightsTable* table = access_hold(server)
     cdef const TableUser* user
     owner[0] = 0

@@ -13,26 +13,24 @@
 # nothing of a value is copied. Without a trail each of these functions is one branch.
 from libc.stdint cimport uint64_t
 
-from raftmeta.server.state cimport ClientPending, ClientServer, ClientWatch, Connection
+from raftmeta.server.state cimport ClientConnection, ClientPending, ClientServer, ClientWatch
 from raftmeta.status cimport status_t
 from raftmeta.wire.client_messages cimport ClientRequest
 
-cdef void audit_accept(ClientServer* server, Connection* connection, bint is_local_socket) noexcept nogil
-cdef void audit_begin(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
+cdef void audit_begin(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil
 # ClientServer.command is what was read.
 cdef void audit_command(ClientServer* server) noexcept nogil
 # OK, NO_SPACE.
 cdef status_t audit_check(ClientServer* server) noexcept nogil
 # How many bytes behind a pending request its note needs; 0: it has none.
-cdef size_t audit_note_bytes(ClientServer* server, const Connection* connection, uint64_t id) noexcept nogil
+cdef size_t audit_note_bytes(ClientServer* server, const ClientConnection* connection, uint64_t id) noexcept nogil
 cdef void audit_carry(ClientServer* server, ClientPending* pending) noexcept nogil
 cdef void audit_resume(ClientServer* server, const ClientPending* pending) noexcept nogil
 cdef void audit_answer(ClientServer* server, uint64_t id, status_t status, uint64_t revision,
                        uint64_t index) noexcept nogil
 cdef void audit_finish(ClientServer* server, const ClientPending* pending, status_t status, uint64_t revision,
                        uint64_t index) noexcept nogil
-cdef void audit_refuse(ClientServer* server, const Connection* connection, status_t status) noexcept nogil
-# No place is free for the connection behind this descriptor.
-cdef void audit_turn_away(ClientServer* server, int fd) noexcept nogil
+cdef void audit_refuse(ClientServer* server, const ClientConnection* connection, status_t status) noexcept nogil
 # The right to a watch went.
-cdef void audit_watch_ended(ClientServer* server, const Connection* connection, const ClientWatch* watch) noexcept nogil
+cdef void audit_watch_ended(ClientServer* server, const ClientConnection* connection,
+                            const ClientWatch* watch) noexcept nogil

@@ -25,9 +25,9 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_PUT, AUDIT_RANGE,
     AUDIT_READS, AUDIT_SESSION_CLOSE, AUDIT_SESSION_OPEN, AUDIT_SNAPSHOT, AUDIT_SNAPSHOT_PIECE, AUDIT_STATUS,
     AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WATCH_ENDED, AUDIT_WRITES,
-    AuditAddress, AuditClass, AuditItem, AuditLabel, AuditRecord, audit_address_of, audit_admits,
+    AuditClass, AuditItem, AuditLabel, AuditRecord, audit_admits,
     audit_promise, audit_push, audit_push_refusal, audit_release, audit_wants)
-from raftmeta.status cimport AUTHENTICATION_FAILED, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED, WITHDRAWN
+from raftmeta.status cimport AUTHENTICATION_FAILED, NO_SPACE, OK, PERMISSION_DENIED, WITHDRAWN
 from raftmeta.wire.client_messages cimport (
     AUTHENTICATE_PROVES, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET, REQUEST_GROUPS,
     REQUEST_KIND_MAX, REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_RANGE,
@@ -90,7 +90,7 @@ OPS[<int>OP_ADD] = AUDIT_ADD
 cdef void _forget(ClientServer* server) noexcept nogil:
     server.has_note = False
     if server.audit_promised:
-        audit_release(server.audit, AUDIT_BY_CLIENTS, server.audit_promised)
+        audit_release(server.base.audit, AUDIT_BY_CLIENTS, server.audit_promised)
         server.audit_promised = 0
 
 
@@ -105,13 +105,13 @@ cdef AuditClass _kind_of(uint8_t operation) noexcept nogil:
 
 
 # Who asks, as far as the connection proved it.
-cdef bint _append_who(ClientServer* server, const Connection* connection, AuditRecord* head) noexcept nogil:
+cdef bint _append_who(ClientServer* server, const ClientConnection* connection, AuditRecord* head) noexcept nogil:
     cdef const uint8_t* certificate = NULL
-    head.address = connection.audit_address
-    head.port = AUDIT_PORT_LOCAL if connection.is_local else AUDIT_PORT_CLIENTS
-    if stream_is_secured(&connection.stream):
-        certificate = connection.stream.tls.identity.name
-        head.certificate_length = connection.stream.tls.identity.name_length
+    head.address = connection.base.audit_address
+    head.port = AUDIT_PORT_LOCAL if connection.base.is_local else AUDIT_PORT_CLIENTS
+    if stream_is_secured(&connection.base.stream):
+        certificate = connection.base.stream.tls.identity.name
+        head.certificate_length = connection.base.stream.tls.identity.name_length
     if connection.principal.name_length != 0:
         head.principal_length = connection.principal.name_length
         head.proof = (AUDIT_PROOF_CERTIFICATE if connection.principal.rights_revision == BY_CERTIFICATE
@@ -163,13 +163,8 @@ cdef Bytes _window(const uint8_t* data, size_t length) noexcept nogil:
 
 
 # --- a request --------------------------------------------------------------------------------------------------------
-cdef void audit_accept(ClientServer* server, Connection* connection, bint is_local_socket) noexcept nogil:
-    connection.is_local = is_local_socket
-    if server.audit != NULL:
-        audit_address_of(connection.stream.fd, &connection.audit_address)
-
-
-cdef bint _open(ClientServer* server, const Connection* connection, uint8_t operation, uint64_t id) noexcept nogil:
+cdef bint _open(ClientServer* server, const ClientConnection* connection, uint8_t operation,
+                uint64_t id) noexcept nogil:
     cdef AuditRecord head
     memset(&head, 0, sizeof(head))
     head.operation = operation
@@ -180,11 +175,11 @@ cdef bint _open(ClientServer* server, const Connection* connection, uint8_t oper
     return server.has_note
 
 
-cdef void audit_begin(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef void audit_begin(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef uint8_t operation = OPERATIONS[request.kind] if request.kind <= REQUEST_KIND_MAX else <uint8_t>AUDIT_FILLER
     cdef Bytes name
     _forget(server)
-    if server.audit == NULL or operation == AUDIT_FILLER or not _open(server, connection, operation, request.id):
+    if server.base.audit == NULL or operation == AUDIT_FILLER or not _open(server, connection, operation, request.id):
         return
     if request.kind in (REQUEST_RANGE, REQUEST_GROUPS, REQUEST_WATCH):
         _append_item(server, 0, AUDIT_LABEL_KEY, 0, &request.key, &request.end, 0)
@@ -358,12 +353,13 @@ cdef void audit_command(ClientServer* server) noexcept nogil:
 # --- what must be recorded --------------------------------------------------------------------------------------------
 cdef status_t audit_check(ClientServer* server) noexcept nogil:
     cdef AuditClass kind
-    if not server.has_note or not server.audit.is_required or _head(server).is_quiet:
+    if not server.has_note or not server.base.audit.is_required or _head(server).is_quiet:
         return OK
     kind = <AuditClass>_head(server).kind
-    if not audit_wants(server.audit, kind):
+    if not audit_wants(server.base.audit, kind):
         return OK
-    if load_shared(&server.audit.is_failing) or not audit_promise(server.audit, AUDIT_BY_CLIENTS, _size(server), kind):
+    if (load_shared(&server.base.audit.is_failing)
+            or not audit_promise(server.base.audit, AUDIT_BY_CLIENTS, _size(server), kind)):
         return NO_SPACE
     server.audit_promised = _size(server)
     return OK
@@ -378,7 +374,7 @@ cdef uint32_t _size(const ClientServer* server) noexcept nogil:
 
 
 # --- a ticket under way -----------------------------------------------------------------------------------------------
-cdef size_t audit_note_bytes(ClientServer* server, const Connection* connection, uint64_t id) noexcept nogil:
+cdef size_t audit_note_bytes(ClientServer* server, const ClientConnection* connection, uint64_t id) noexcept nogil:
     if not server.has_note or connection == NULL or id != server.audit_id:
         return 0
     return server.audit_note.size
@@ -413,12 +409,12 @@ cdef void _record(ClientServer* server, status_t status, uint64_t revision, uint
     if head.is_quiet and status == OK:
         return
     if head.operation == AUDIT_AUTHENTICATE and status != OK:
-        if not audit_admits(server.audit, AUDIT_BY_CLIENTS, server.now_ns):
+        if not audit_admits(server.base.audit, AUDIT_BY_CLIENTS, server.base.now_ns):
             return
         kind = AUDIT_DENIED
     elif status == PERMISSION_DENIED or status == AUTHENTICATION_FAILED:
         kind = max(kind, AUDIT_DENIED)
-    if not audit_wants(server.audit, kind) or not server.audit_note.resize(_size(server)):
+    if not audit_wants(server.base.audit, kind) or not server.audit_note.resize(_size(server)):
         return
     head = _head(server)
     head.size = <uint32_t>server.audit_note.size
@@ -426,7 +422,7 @@ cdef void _record(ClientServer* server, status_t status, uint64_t revision, uint
     head.revision = revision
     head.index = index
     head.wall_ms = wall_now_ms()
-    audit_push(server.audit, AUDIT_BY_CLIENTS, head, kind, was_promised)
+    audit_push(server.base.audit, AUDIT_BY_CLIENTS, head, kind, was_promised)
 
 
 cdef void audit_answer(ClientServer* server, uint64_t id, status_t status, uint64_t revision,
@@ -443,29 +439,22 @@ cdef void audit_finish(ClientServer* server, const ClientPending* pending, statu
         _record(server, status if is_decided or status != OK else <status_t>WITHDRAWN, revision, index)
 
 
-cdef void audit_refuse(ClientServer* server, const Connection* connection, status_t status) noexcept nogil:
-    if server.audit == NULL or status == OK:
+cdef void audit_refuse(ClientServer* server, const ClientConnection* connection, status_t status) noexcept nogil:
+    if server.base.audit == NULL or status == OK:
         return
     if server.has_note:
         _record(server, status, 0, 0)
     else:
-        audit_push_refusal(server.audit, AUDIT_BY_CLIENTS, AUDIT_PORT_CLIENTS, &connection.audit_address, status,
-                           server.now_ns)
+        audit_push_refusal(server.base.audit, AUDIT_BY_CLIENTS, AUDIT_PORT_CLIENTS, &connection.base.audit_address,
+                           status, server.base.now_ns)
 
 
-cdef void audit_turn_away(ClientServer* server, int fd) noexcept nogil:
-    cdef AuditAddress address
-    if server.audit != NULL:
-        audit_address_of(fd, &address)
-        audit_push_refusal(server.audit, AUDIT_BY_CLIENTS, AUDIT_PORT_CLIENTS, &address, OVERLOADED, server.now_ns)
-
-
-cdef void audit_watch_ended(ClientServer* server, const Connection* connection,
+cdef void audit_watch_ended(ClientServer* server, const ClientConnection* connection,
                             const ClientWatch* watch) noexcept nogil:
     cdef Bytes start = _window(watch.bounds.data, watch.start_length)
     cdef Bytes end = _window(watch.bounds.data + watch.start_length, watch.bounds.size - watch.start_length)
     _forget(server)
-    if server.audit == NULL or not _open(server, connection, AUDIT_WATCH_ENDED, 0):
+    if server.base.audit == NULL or not _open(server, connection, AUDIT_WATCH_ENDED, 0):
         return
     if watch.bounds.size:
         _append_item(server, 0, AUDIT_LABEL_KEY, 0, &start, &end, 0)

@@ -68,7 +68,7 @@ cdef bint authentication_prepare(ClientServer* server) noexcept nogil:
     return getrandom(server.disguise, sizeof(server.disguise), 0) == sizeof(server.disguise)
 
 
-cdef bint authentication_is_near(const Connection* connection, bint is_local_socket) noexcept nogil:
+cdef bint authentication_is_near(const ClientConnection* connection, bint is_local_socket) noexcept nogil:
     cdef sockaddr_storage storage
     cdef const uint8_t* bytes = <const uint8_t*>&storage
     cdef socklen_t length = sizeof(sockaddr_storage)
@@ -76,7 +76,7 @@ cdef bint authentication_is_near(const Connection* connection, bint is_local_soc
     if is_local_socket:
         return True
     memset(&storage, 0, sizeof(storage))
-    if getpeername(connection.stream.fd, <sockaddr*>&storage, &length) != 0:
+    if getpeername(connection.base.stream.fd, <sockaddr*>&storage, &length) != 0:
         return False
     if (<const unsigned short*>bytes)[0] == AF_INET:        # sockaddr_in: family, port, address
         return bytes[4] == 127
@@ -87,8 +87,8 @@ cdef bint authentication_is_near(const Connection* connection, bint is_local_soc
     return memcmp(bytes + 8, loopback, 16) == 0
 
 
-cdef void authentication_by_certificate(Connection* connection) noexcept nogil:
-    cdef const TlsSession* tls = connection.stream.tls
+cdef void authentication_by_certificate(ClientConnection* connection) noexcept nogil:
+    cdef const TlsSession* tls = connection.base.stream.tls
     # The name has no control characters, so it is no token's and not the founder's.
     if tls == NULL or not tls.is_ready or tls.identity.role != ROLE_CLIENT:
         return
@@ -98,7 +98,7 @@ cdef void authentication_by_certificate(Connection* connection) noexcept nogil:
     connection.principal.token = 0
 
 
-cdef void authentication_release(Connection* connection) noexcept nogil:
+cdef void authentication_release(ClientConnection* connection) noexcept nogil:
     cdef Exchange* exchange = connection.exchange
     connection.exchange = NULL
     if exchange == NULL:
@@ -164,7 +164,7 @@ cdef status_t _say_salt(ClientServer* server, Exchange* exchange) noexcept nogil
     return OK
 
 
-cdef status_t _begin(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _begin(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef Exchange* exchange
     cdef uint8_t length = <uint8_t>request.key.length
     cdef uint8_t[OWN_NONCE_BYTES] own
@@ -189,10 +189,10 @@ cdef status_t _begin(ClientServer* server, Connection* connection, const ClientR
 cdef FailureSlot* _slot_of(ClientServer* server, const Exchange* exchange) noexcept nogil:
     cdef uint64_t place = hash64(0, exchange.asked.name, exchange.asked.name_length) % TUNE_FAILURE_SLOTS
     cdef FailureSlot* slot = &server.slots[place]
-    cdef uint64_t leaked = (server.now_ns - slot.since_ns) // TUNE_LEAK_NS
+    cdef uint64_t leaked = (server.base.now_ns - slot.since_ns) // TUNE_LEAK_NS
     if leaked >= slot.count:
         slot.count = 0
-        slot.since_ns = server.now_ns
+        slot.since_ns = server.base.now_ns
     else:
         slot.count -= <uint32_t>leaked
         slot.since_ns += leaked * TUNE_LEAK_NS
@@ -214,7 +214,7 @@ cdef bint _is_proof(const Exchange* exchange, const ClientRequest* request) noex
 
 
 # The proof is right: the connection is its user's, if the user may have one more.
-cdef status_t _become(ClientServer* server, Connection* connection, const Principal* principal) noexcept nogil:
+cdef status_t _become(ClientServer* server, ClientConnection* connection, const Principal* principal) noexcept nogil:
     cdef Principal before = connection.principal
     cdef status_t status
     connection.principal = principal[0]
@@ -228,7 +228,7 @@ cdef status_t _become(ClientServer* server, Connection* connection, const Princi
 #
 # A node that waits for the state of the cluster says NOT_READY. Another one takes a second look. If any right changed
 # since the salt was told, the client begins anew; if only a change of this user counted, a stranger would learn of it.
-cdef status_t _refuse(ClientServer* server, Connection* connection, FailureSlot* slot) noexcept nogil:
+cdef status_t _refuse(ClientServer* server, ClientConnection* connection, FailureSlot* slot) noexcept nogil:
     cdef const Exchange* exchange = connection.exchange
     if connection.look == LOOK_NONE:
         slot.count += exchange.is_user or members_is_ready(server)
@@ -242,7 +242,7 @@ cdef status_t _refuse(ClientServer* server, Connection* connection, FailureSlot*
     return AUTHENTICATION_FAILED
 
 
-cdef status_t _prove(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _prove(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef Exchange* exchange = connection.exchange
     cdef FailureSlot* slot = _slot_of(server, exchange)
     cdef uint8_t[KEY_BYTES] signature
@@ -265,10 +265,10 @@ cdef status_t _prove(ClientServer* server, Connection* connection, const ClientR
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
-cdef status_t authentication_take(ClientServer* server, Connection* connection,
+cdef status_t authentication_take(ClientServer* server, ClientConnection* connection,
                                   const ClientRequest* request) noexcept nogil:
     cdef status_t status = AUTHENTICATION_FAILED
-    if not (connection.is_near or stream_is_secured(&connection.stream)):
+    if not (connection.is_near or stream_is_secured(&connection.base.stream)):
         request_answer(server, connection, request.id, status, 0, 0, NULL, 0)
         return OK
     if not request.flags & AUTHENTICATE_PROVES:

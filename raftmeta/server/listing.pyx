@@ -19,7 +19,8 @@ cdef enum:
     TUNE_PAGE_BYTES = 1 << 20       # a page ends with the item that reaches it
 
 
-cdef status_t listing_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t listing_take(ClientServer* server, ClientConnection* connection,
+                           const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_READ)
     cdef Parts held = parts_of(request.key.data, request.key.length, NULL, 0)
@@ -34,7 +35,8 @@ cdef status_t listing_take(ClientServer* server, Connection* connection, const C
     return OK
 
 
-cdef void listing_answer(ClientServer* server, Connection* connection, const ClientPending* pending) noexcept nogil:
+cdef void listing_answer(ClientServer* server, ClientConnection* connection,
+                         const ClientPending* pending) noexcept nogil:
     cdef RightsTable* table
     cdef Bytes first, asking
     cdef status_t status

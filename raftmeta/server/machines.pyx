@@ -27,8 +27,8 @@ cdef enum:
     RESULT_STATUS_MAX = 63
 
 
-cdef void _ask(ClientServer* server, Connection* connection, const ClientPending* before, uint8_t ask, uint64_t index,
-               const Parts* payload) noexcept nogil:
+cdef void _ask(ClientServer* server, ClientConnection* connection, const ClientPending* before, uint8_t ask,
+               uint64_t index, const Parts* payload) noexcept nogil:
     cdef ClientPending pending = before[0]
     cdef Submission what = submission_of(SUBMIT_USER_ASK)
     cdef Parts name = parts_of(payload.first.data, payload.first.length, NULL, 0)
@@ -53,7 +53,7 @@ cdef uint64_t _entry_of(const Ticket* ticket) noexcept nogil:
     return index if reader.status == OK else 0
 
 
-cdef void machine_told(ClientServer* server, Connection* connection, const ClientPending* pending,
+cdef void machine_told(ClientServer* server, ClientConnection* connection, const ClientPending* pending,
                        const Ticket* ticket) noexcept nogil:
     cdef const uint8_t* name = <const uint8_t*>pending + sizeof(ClientPending)
     cdef Parts asked = parts_of(name, pending.key_length, name + pending.key_length,
@@ -72,7 +72,8 @@ cdef void machine_told(ClientServer* server, Connection* connection, const Clien
             request_answer(server, connection, pending.id, BAD_FIELD, 0, 0, NULL, 0)
 
 
-cdef status_t machine_read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t machine_read(ClientServer* server, ClientConnection* connection,
+                           const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_READ)
     cdef Parts asked = parts_of(request.key.data, request.key.length, request.end.data, request.end.length)

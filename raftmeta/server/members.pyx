@@ -65,7 +65,7 @@ cdef bint members_is_ready(ClientServer* server) noexcept nogil:
             and server.status.core.leader != 0)
 
 
-cdef status_t _status(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _status(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef Writer writer
     cdef bint sees_all = access_to_all(server, connection)
     cdef bint is_ready = members_is_ready(server)
@@ -101,7 +101,7 @@ cdef status_t _status(ClientServer* server, Connection* connection, const Client
     return writer.status
 
 
-cdef void members_answer(ClientServer* server, Connection* connection, uint64_t id) noexcept nogil:
+cdef void members_answer(ClientServer* server, ClientConnection* connection, uint64_t id) noexcept nogil:
     cdef Writer writer
     cdef NodeStatus status
     # A read round that ended since this turn began must be in it. First, see loop/loop.
@@ -125,7 +125,7 @@ cdef void members_answer(ClientServer* server, Connection* connection, uint64_t 
 
 
 # --- what is asked of the loop ----------------------------------------------------------------------------------------
-cdef status_t _pass_on(ClientServer* server, Connection* connection, const ClientRequest* request,
+cdef status_t _pass_on(ClientServer* server, ClientConnection* connection, const ClientRequest* request,
                        const Submission* what, const Parts* payload) noexcept nogil:
     cdef ClientPending pending
     memset(&pending, 0, sizeof(ClientPending))
@@ -138,7 +138,8 @@ cdef status_t _pass_on(ClientServer* server, Connection* connection, const Clien
     return OK
 
 
-cdef status_t _transfer(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _transfer(ClientServer* server, ClientConnection* connection,
+                        const ClientRequest* request) noexcept nogil:
     cdef Submission what = submission_of(SUBMIT_TRANSFER)
     cdef uint64_t target = 0
     cdef int i
@@ -154,7 +155,7 @@ cdef status_t _transfer(ClientServer* server, Connection* connection, const Clie
     return _pass_on(server, connection, request, &what, NULL)
 
 
-cdef status_t _change(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _change(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef Submission what = submission_of(SUBMIT_MEMBERSHIP)
     cdef Membership asked
     cdef Parts payload = parts_of(request.key.data, request.key.length, NULL, 0)
@@ -167,7 +168,8 @@ cdef status_t _change(ClientServer* server, Connection* connection, const Client
     return _pass_on(server, connection, request, &what, &payload)
 
 
-cdef status_t members_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t members_take(ClientServer* server, ClientConnection* connection,
+                           const ClientRequest* request) noexcept nogil:
     cdef Submission what
     cdef Parts named
     if request.kind == REQUEST_STATUS:

@@ -7,19 +7,20 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from raftmeta.connections.accounts_state cimport account_hold
+from raftmeta.connections.state cimport NOWHERE, bytes_begin
 from raftmeta.engine.submission cimport Submission, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport Ticket, ticket_create, ticket_drop
 from raftmeta.server.audit cimport audit_answer, audit_carry, audit_note_bytes
-from raftmeta.server.output cimport connection_send, place_of
-from raftmeta.server.quotas_state cimport account_hold
-from raftmeta.server.state cimport NOWHERE, ClientPending, Parts, bytes_begin
+from raftmeta.server.output cimport connection_send
+from raftmeta.server.state cimport ClientPending, Parts
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
 from raftmeta.wire.client_messages cimport CLIENT_ANSWER, REQUEST_COMMAND, ClientMessage
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-cdef void request_answer(ClientServer* server, Connection* connection, uint64_t id, status_t status,
+cdef void request_answer(ClientServer* server, ClientConnection* connection, uint64_t id, status_t status,
                          uint64_t revision, uint64_t index, const uint8_t* body, size_t length) noexcept nogil:
     cdef ClientMessage message
     message.kind = CLIENT_ANSWER
@@ -60,7 +61,7 @@ cdef Submission submission_of(uint8_t kind) noexcept nogil:
     return what
 
 
-cdef status_t request_submit(ClientServer* server, Connection* connection, const ClientPending* image,
+cdef status_t request_submit(ClientServer* server, ClientConnection* connection, const ClientPending* image,
                              const Parts* held, const Parts* payload, const Submission* what) noexcept nogil:
     cdef Parts kept = held[0] if held != NULL else parts_of(NULL, 0, NULL, 0)
     cdef Parts sent = payload[0] if payload != NULL else parts_of(NULL, 0, NULL, 0)
@@ -85,8 +86,8 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
     submission.arguments = what.arguments
     submission.owner = ticket
     _put(submission_payload(submission), &sent)
-    pending.place = place_of(server, connection) if connection != NULL else <uint32_t>NOWHERE
-    pending.generation = connection.generation if connection != NULL else 0
+    pending.place = connection.base.place if connection != NULL else <uint32_t>NOWHERE
+    pending.generation = connection.base.generation if connection != NULL else 0
     ticket.is_of_client = True
     ticket.waiter = pending
     ticket.previous_waiting = NULL
@@ -95,9 +96,9 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
         server.waiting.previous_waiting = ticket
     server.waiting = ticket
     pending.bytes = sizeof(ClientPending) + kept_length + note_length + sent_length
-    pending.account = connection.account if connection != NULL else NULL
+    pending.account = connection.base.account if connection != NULL else NULL
     account_hold(pending.account)
-    bytes_begin(server, pending.account, pending.bytes)
+    bytes_begin(&server.base, pending.account, pending.bytes)
     if connection != NULL:
         connection.under_way += 1
         if pending.kind != REQUEST_COMMAND:
@@ -108,4 +109,4 @@ cdef status_t request_submit(ClientServer* server, Connection* connection, const
 
 
 cdef bint request_is_crowded(const ClientServer* server, bint is_urgent) noexcept nogil:
-    return server.bytes_under_way >= server.limits.bytes_under_way_max * (2 if is_urgent else 1)
+    return server.base.bytes_under_way >= server.base.limits.bytes_under_way_max * (2 if is_urgent else 1)

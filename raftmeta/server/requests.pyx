@@ -12,6 +12,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
+from raftmeta.connections.accounts_state cimport account_drop
+from raftmeta.connections.connections cimport connection_count, connection_next_turn
+from raftmeta.connections.state cimport TUNE_TURN_BYTES, bytes_end, connection_at
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEASES, SUBMIT_READ, SUBMIT_WATCH,
                                          CommandArguments, Submission)
@@ -29,16 +32,13 @@ from raftmeta.server.authentication cimport authentication_take
 from raftmeta.server.listing cimport listing_answer, listing_take
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
-from raftmeta.server.output cimport (connection_at, connection_count, connection_may_answer, connection_next_turn,
-                                     connection_send, connection_share)
+from raftmeta.server.output cimport connection_may_answer, connection_send, connection_share
 from raftmeta.server.pending cimport parts_of, request_answer, request_is_crowded, request_submit, submission_of
 from raftmeta.server.quotas cimport (quotas_command, quotas_note, quotas_request, quotas_settle, quotas_watch)
-from raftmeta.server.quotas_state cimport account_drop
 from raftmeta.server.second_look cimport (second_look_begin, second_look_done, second_look_end,
                                           second_look_verdict)
 from raftmeta.server.snapshots cimport snapshot_found, snapshots_take
-from raftmeta.server.state cimport (LOOK_ASKED, LOOK_NONE, PENDING_LOOK, TUNE_TURN_BYTES, ClientPending, ClientWatch,
-                                    Parts, bytes_end)
+from raftmeta.server.state cimport LOOK_ASKED, LOOK_NONE, PENDING_LOOK, ClientPending, ClientWatch, Parts
 from raftmeta.server.watches cimport watch_closed, watch_create, watch_find, watch_free, watch_opened, watches_unwatch
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CLUSTER, KEY_INVALID, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, NO_LEADER, NO_MEMORY, NO_SPACE, OK, OUTCOME_UNKNOWN, OVERLOADED,
@@ -81,7 +81,7 @@ cdef void _own_hello(ClientServer* server, Hello* hello) noexcept nogil:
     memcpy(hello.address, server.address, server.address_length)
 
 
-cdef status_t requests_hello(ClientServer* server, Connection* connection, const uint8_t* body,
+cdef status_t requests_hello(ClientServer* server, ClientConnection* connection, const uint8_t* body,
                              uint32_t length) noexcept nogil:
     cdef Hello theirs, ours
     cdef uint8_t version
@@ -97,16 +97,16 @@ cdef status_t requests_hello(ClientServer* server, Connection* connection, const
         return FOREIGN_CLUSTER
     status = hello_negotiate(&ours, &theirs, &version)
     if status == OK:
-        status = client_frame_begin(&connection.out, &start)
+        status = client_frame_begin(&connection.base.out, &start)
     if status == OK:
-        status = hello_encode(&ours, &connection.out)
+        status = hello_encode(&ours, &connection.base.out)
     if status == OK:
-        client_frame_end(&connection.out, start)
+        client_frame_end(&connection.base.out, start)
     return status
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
-cdef void requests_tell_leader(ClientServer* server, Connection* connection) noexcept nogil:
+cdef void requests_tell_leader(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef ClientMessage message
     cdef Writer writer
     cdef int i
@@ -180,7 +180,7 @@ cdef status_t _check_level(const ClientServer* server) noexcept nogil:
     return VALUE_TOO_LARGE if server.command.data.length > server.limits.value_bytes_max else OK
 
 
-cdef status_t _command(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _command(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_CLIENT_COMMAND)
     cdef CommandArguments* asked = &what.arguments.command
@@ -235,14 +235,14 @@ cdef status_t _command(ClientServer* server, Connection* connection, const Clien
         return OK
     quotas_note(server, connection, &server.command, &pending)
     if request_submit(server, connection, &pending, &held, &payload, &what) != OK:
-        pending.account = connection.account
+        pending.account = connection.base.account
         quotas_settle(server, &pending, OVERLOADED, NULL, 0)
         request_answer(server, connection, request.id, OVERLOADED, 0, 0, NULL, 0)
     return OK
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
-cdef void _serve_read(ClientServer* server, Connection* connection, const ClientPending* pending,
+cdef void _serve_read(ClientServer* server, ClientConnection* connection, const ClientPending* pending,
                       const uint8_t* bytes, uint64_t index) noexcept nogil:
     cdef Machine* machine = loop_enter(server.loop, READER_CLIENTS)
     cdef Vec[uint8_t] records
@@ -285,7 +285,7 @@ cdef void _serve_read(ClientServer* server, Connection* connection, const Client
     records.release()
 
 
-cdef status_t _read(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _read(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_READ)
     cdef Parts held
@@ -322,8 +322,8 @@ cdef status_t _read(ClientServer* server, Connection* connection, const ClientRe
     return OK
 
 
-cdef status_t _read_local(ClientServer* server, Connection* connection, ClientPending* pending, const Bytes* first,
-                          const Bytes* last) noexcept nogil:
+cdef status_t _read_local(ClientServer* server, ClientConnection* connection, ClientPending* pending,
+                          const Bytes* first, const Bytes* last) noexcept nogil:
     cdef Vec[uint8_t] bounds
     cdef status_t status = OK
     memset(&bounds, 0, sizeof(bounds))
@@ -338,7 +338,7 @@ cdef status_t _read_local(ClientServer* server, Connection* connection, ClientPe
 
 
 # --- watches, leadership, leases --------------------------------------------------------------------------------------
-cdef status_t _watch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _watch(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = NULL
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_WATCH)
@@ -363,7 +363,7 @@ cdef status_t _watch(ClientServer* server, Connection* connection, const ClientR
     return request_submit(server, connection, &pending, NULL, &bounds, &what)
 
 
-cdef status_t _unwatch(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _unwatch(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = watch_find(connection, request)
     if watch == NULL:
         request_answer(server, connection, request.id, NOT_FOUND, 0, 0, NULL, 0)
@@ -372,7 +372,7 @@ cdef status_t _unwatch(ClientServer* server, Connection* connection, const Clien
     return OK
 
 
-cdef status_t _leases(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _leases(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_LIST_LEASES)
     memset(&pending, 0, sizeof(ClientPending))
@@ -388,14 +388,15 @@ cdef status_t _leases(ClientServer* server, Connection* connection, const Client
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
-cdef status_t _ping(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t _ping(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     if request.id != 0:     # with id 0 it is the answer to ours
         request_answer(server, connection, request.id, OK, server.status.machine.revision, 0, NULL, 0)
     return OK
 
 
 # The taker of a request, by its kind. A kind without a taker is a ping: wire/client_messages refuses unknown kinds.
-ctypedef status_t (*Taker)(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil
+ctypedef status_t (*Taker)(ClientServer* server, ClientConnection* connection,
+                           const ClientRequest* request) noexcept nogil
 
 cdef Taker[REQUEST_KIND_MAX + 1] TAKERS
 TAKERS[<int>REQUEST_COMMAND] = _command
@@ -418,7 +419,7 @@ TAKERS[<int>REQUEST_RIGHTS] = listing_take
 
 
 # Who proved nothing is unknown to every state, and a local read is about the state that is here.
-cdef status_t _refuse(ClientServer* server, Connection* connection, const ClientRequest* request,
+cdef status_t _refuse(ClientServer* server, ClientConnection* connection, const ClientRequest* request,
                       status_t status) noexcept nogil:
     cdef bint is_read = _is_read(request.kind) or request.kind == REQUEST_MACHINE_READ
     if connection.principal.name_length == 0 or (is_read and request.flags & READ_LOCAL):
@@ -428,7 +429,8 @@ cdef status_t _refuse(ClientServer* server, Connection* connection, const Client
     return second_look_verdict(server, connection, status)
 
 
-cdef status_t requests_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t requests_take(ClientServer* server, ClientConnection* connection,
+                            const ClientRequest* request) noexcept nogil:
     cdef Taker taker = TAKERS[request.kind] if request.kind <= REQUEST_KIND_MAX else NULL
     cdef status_t status
     audit_begin(server, connection, request)
@@ -460,7 +462,7 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
     else:
         server.waiting = ticket.next_waiting
     ticket.waiter = NULL
-    bytes_end(server, pending.account, pending.bytes)
+    bytes_end(&server.base, pending.account, pending.bytes)
     account_drop(pending.account)
     return pending
 
@@ -470,7 +472,7 @@ cdef inline bint _is_read(uint8_t kind) noexcept nogil:
 
 
 # Whether the right to the answer went while it was made. A read of keys or rights is looked at when it is made.
-cdef status_t _access(ClientServer* server, Connection* connection, const ClientPending* pending) noexcept nogil:
+cdef status_t _access(ClientServer* server, ClientConnection* connection, const ClientPending* pending) noexcept nogil:
     cdef uint64_t owner = 0
     if pending.kind == REQUEST_COMMAND or pending.kind == REQUEST_RIGHTS or _is_read(pending.kind):
         return OK
@@ -481,7 +483,7 @@ cdef status_t _access(ClientServer* server, Connection* connection, const Client
     return access_of_pending(server, connection, pending, <const uint8_t*>pending + sizeof(ClientPending))
 
 
-cdef void _tell(ClientServer* server, Connection* connection, const ClientPending* pending,
+cdef void _tell(ClientServer* server, ClientConnection* connection, const ClientPending* pending,
                 const Ticket* ticket) noexcept nogil:
     cdef status_t status
     if pending.kind == PENDING_LOOK:
@@ -505,9 +507,10 @@ cdef void _tell(ClientServer* server, Connection* connection, const ClientPendin
                        ticket.length if pending.kind == REQUEST_COMMAND or pending.kind == REQUEST_LEASES else 0)
 
 
-cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
+cdef ClientConnection* requests_done(ClientServer* server, Ticket* ticket) noexcept nogil:
     cdef ClientPending* pending = _unlink(server, ticket)
-    cdef Connection* connection = connection_at(server, pending.place, pending.generation)
+    cdef ClientConnection* connection = <ClientConnection*>connection_at(&server.base, pending.place,
+                                                                         pending.generation)
     quotas_settle(server, pending, ticket.status, ticket.body, ticket.length)
     if connection != NULL and _must_wait(server, connection, pending):
         _park(server, connection, pending, ticket)
@@ -519,15 +522,16 @@ cdef Connection* requests_done(ClientServer* server, Ticket* ticket) noexcept no
 # --- answers that wait ------------------------------------------------------------------------------------------------
 # Its connection has enough unsent. A read is not made before; the result of a command is there and stays. A
 # request that makes or ends a watch needs more than an answer.
-cdef bint _must_wait(const ClientServer* server, const Connection* connection,
+cdef bint _must_wait(const ClientServer* server, const ClientConnection* connection,
                      const ClientPending* pending) noexcept nogil:
     if pending.kind == REQUEST_WATCH or pending.kind == REQUEST_UNWATCH:
         return False
     return (connection.parked != NULL or not connection_may_answer(server, connection)
-            or (pending.kind != REQUEST_COMMAND and server.turn_bytes >= TUNE_TURN_BYTES))
+            or (pending.kind != REQUEST_COMMAND and server.base.turn_bytes >= TUNE_TURN_BYTES))
 
 
-cdef void _park(ClientServer* server, Connection* connection, ClientPending* pending, Ticket* ticket) noexcept nogil:
+cdef void _park(ClientServer* server, ClientConnection* connection, ClientPending* pending,
+                Ticket* ticket) noexcept nogil:
     ticket.waiter = pending
     ticket.next_waiting = NULL
     if connection.parked == NULL:
@@ -535,32 +539,32 @@ cdef void _park(ClientServer* server, Connection* connection, ClientPending* pen
     else:
         connection.parked_last.next_waiting = ticket
     connection.parked_last = ticket
-    connection.parked_bytes += sizeof(Ticket) + ticket.length
-    connection_count(server, connection)
+    connection.base.parked_bytes += sizeof(Ticket) + ticket.length
+    connection_count(&server.base, &connection.base)
     if connection_may_answer(server, connection):
-        connection_next_turn(server, connection)
+        connection_next_turn(&server.base, &connection.base)
 
 
-cdef Ticket* _unpark(ClientServer* server, Connection* connection) noexcept nogil:
+cdef Ticket* _unpark(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef Ticket* ticket = connection.parked
     connection.parked = ticket.next_waiting
     ticket.next_waiting = NULL
-    connection.parked_bytes -= sizeof(Ticket) + ticket.length
-    connection_count(server, connection)
+    connection.base.parked_bytes -= sizeof(Ticket) + ticket.length
+    connection_count(&server.base, &connection.base)
     return ticket
 
 
-cdef void requests_serve_parked(ClientServer* server, Connection* connection) noexcept nogil:
+cdef void requests_serve_parked(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef Ticket* ticket
     while connection.parked != NULL and connection_may_answer(server, connection):
-        if server.turn_bytes >= TUNE_TURN_BYTES:
-            connection_next_turn(server, connection)
+        if server.base.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(&server.base, &connection.base)
             return
         ticket = _unpark(server, connection)
         _finish(server, connection, <ClientPending*>ticket.waiter, ticket)
 
 
-cdef void requests_drop_parked(ClientServer* server, Connection* connection) noexcept nogil:
+cdef void requests_drop_parked(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef Ticket* ticket
     while connection.parked != NULL:
         ticket = _unpark(server, connection)
@@ -571,7 +575,7 @@ cdef void requests_drop_parked(ClientServer* server, Connection* connection) noe
         ticket_drop(ticket)
 
 
-cdef void _finish(ClientServer* server, Connection* connection, ClientPending* pending,
+cdef void _finish(ClientServer* server, ClientConnection* connection, ClientPending* pending,
                   Ticket* ticket) noexcept nogil:
     audit_resume(server, pending)
     if connection != NULL:

@@ -6,15 +6,16 @@
 # second look at a time, and all of a turn share one round: a stranger gets no more of the node than a ticket.
 # This module never decides what is refused.
 from raftmeta.loop.tickets cimport Ticket
-from raftmeta.server.state cimport ClientServer, Connection
+from raftmeta.server.state cimport ClientConnection, ClientServer
 from raftmeta.status cimport status_t
 
 # The request would be refused. True: the node looks again, so nothing is answered yet, and the request will be taken
 # again. False: it is refused now, because the node did look again, is not ready, or has no memory to do so.
-cdef bint second_look_begin(ClientServer* server, Connection* connection) noexcept nogil
+cdef bint second_look_begin(ClientServer* server, ClientConnection* connection) noexcept nogil
 # The ticket of the round is back.
-cdef void second_look_done(Connection* connection, const Ticket* ticket) noexcept nogil
+cdef void second_look_done(ClientConnection* connection, const Ticket* ticket) noexcept nogil
 # The request was answered or handed on.
-cdef void second_look_end(Connection* connection) noexcept nogil
+cdef void second_look_end(ClientConnection* connection) noexcept nogil
 # The status to refuse a request with: the given one, unless this node could not learn the newest state.
-cdef status_t second_look_verdict(ClientServer* server, const Connection* connection, status_t status) noexcept nogil
+cdef status_t second_look_verdict(ClientServer* server, const ClientConnection* connection,
+                                  status_t status) noexcept nogil

@@ -9,7 +9,7 @@ from raftmeta.server.state cimport LOOK_ASKED, LOOK_DONE, LOOK_NONE, PENDING_LOO
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK
 
 
-cdef bint second_look_begin(ClientServer* server, Connection* connection) noexcept nogil:
+cdef bint second_look_begin(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_READ)
     if connection.look != LOOK_NONE or not members_is_ready(server):
@@ -24,18 +24,18 @@ cdef bint second_look_begin(ClientServer* server, Connection* connection) noexce
     return True
 
 
-cdef void second_look_done(Connection* connection, const Ticket* ticket) noexcept nogil:
+cdef void second_look_done(ClientConnection* connection, const Ticket* ticket) noexcept nogil:
     connection.look = LOOK_DONE
     connection.look_status = ticket.status
 
 
-cdef void second_look_end(Connection* connection) noexcept nogil:
+cdef void second_look_end(ClientConnection* connection) noexcept nogil:
     if connection.look == LOOK_DONE:
         connection.look = LOOK_NONE
         connection.look_status = OK
 
 
-cdef status_t second_look_verdict(ClientServer* server, const Connection* connection,
+cdef status_t second_look_verdict(ClientServer* server, const ClientConnection* connection,
                                   status_t status) noexcept nogil:
     if connection.look_status != OK:
         return connection.look_status

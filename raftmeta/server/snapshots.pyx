@@ -41,14 +41,14 @@ cdef enum:
     AWAITS_FILE = 1
 
 
-cdef void snapshot_close(Connection* connection) noexcept nogil:
+cdef void snapshot_close(ClientConnection* connection) noexcept nogil:
     if connection.has_file:
         posix.close(connection.file)
     connection.has_file = False
 
 
 # --- which file -------------------------------------------------------------------------------------------------------
-cdef void _await(ClientServer* server, Connection* connection, uint64_t id, uint8_t phase) noexcept nogil:
+cdef void _await(ClientServer* server, ClientConnection* connection, uint64_t id, uint8_t phase) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(AWAIT_SNAPSHOT if phase == AWAITS_FILE else SUBMIT_READ)
     memset(&pending, 0, sizeof(ClientPending))
@@ -60,7 +60,8 @@ cdef void _await(ClientServer* server, Connection* connection, uint64_t id, uint
 
 
 # NOT_FOUND: it was removed in this moment, and a newer one is there; OVERLOADED: it cannot be opened just now.
-cdef status_t _open(ClientServer* server, Connection* connection, uint64_t index, SealedFooter* footer) noexcept nogil:
+cdef status_t _open(ClientServer* server, ClientConnection* connection, uint64_t index,
+                    SealedFooter* footer) noexcept nogil:
     cdef char[FILE_NAME_BYTES_MAX + 1] name
     cdef ssize_t length
     sealed_name(index, name)
@@ -76,7 +77,7 @@ cdef status_t _open(ClientServer* server, Connection* connection, uint64_t index
     return OK
 
 
-cdef void snapshot_found(ClientServer* server, Connection* connection, const ClientPending* pending,
+cdef void snapshot_found(ClientServer* server, ClientConnection* connection, const ClientPending* pending,
                          const Ticket* ticket) noexcept nogil:
     cdef SealedFooter footer
     cdef Writer writer
@@ -100,7 +101,7 @@ cdef void snapshot_found(ClientServer* server, Connection* connection, const Cli
 
 # --- its bytes --------------------------------------------------------------------------------------------------------
 # An empty answer: the file has no more.
-cdef void _piece(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef void _piece(ClientServer* server, ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ssize_t got = -1
     server.scratch.clear()
     if connection.has_file and request.number <= connection.file_bytes and server.scratch.resize(request.limit):
@@ -112,7 +113,8 @@ cdef void _piece(ClientServer* server, Connection* connection, const ClientReque
         request_answer(server, connection, request.id, OK, 0, 0, server.scratch.data, <size_t>got)
 
 
-cdef status_t snapshots_take(ClientServer* server, Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef status_t snapshots_take(ClientServer* server, ClientConnection* connection,
+                             const ClientRequest* request) noexcept nogil:
     if request.kind == REQUEST_PIECE:
         _piece(server, connection, request)
     elif request_is_crowded(server, False):

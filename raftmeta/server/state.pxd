@@ -4,41 +4,29 @@
 # writes to until the unwatch is answered.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.accounts_state cimport Account
+from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
 from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
 from raftmeta.machine.rights_state cimport UserSecret
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Map64, Vec
-from raftmeta.native.threads cimport Published, pthread_t
-from raftmeta.net.stream cimport Stream
-from raftmeta.net.unbound cimport Unbound
+from raftmeta.native.threads cimport Published
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, member_id_t
-from raftmeta.security.audit_queue cimport AuditAddress, AuditTrail
-from raftmeta.security.tls_state cimport TlsCounters, TlsPort
-from raftmeta.server.quotas_state cimport Account, ClientQuotas, Holding
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes, Command
 
 cdef enum:
-    NOWHERE = 0xFFFFFFF         # a place that no connection has
     TUNE_UNDER_WAY_MAX = 1024   # requests of one connection; then it is not read on
     TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on, its watches are not taken
     TUNE_SHARE_BYTES_MIN = 1 << 14  # the same, however many connections share the memory
-    TUNE_TURN_BYTES = 1 << 21   # of answers and events made in one turn; then the others are looked at
     TUNE_WATCHES_MAX = 1024     # of one connection
     VERSION_BYTES_MAX = 32
 
 cdef struct ClientLimits:
-    uint32_t connections_max
-    uint32_t unbound_max        # connections that have proved nothing yet
-    uint32_t unbound_of_address_max     # of them, from one address
-    uint64_t hello_timeout_ns   # from the accept to the proof
     uint64_t idle_ns            # silent for so long: pinged; for so long again, or not reading for so long: closed
-    uint64_t bytes_under_way_max    # requests of all connections
-    uint64_t memory_max             # answers and events that wait for all connections: half of it each
-    uint32_t session_window         # told to clients; a session may ask for no more
+    uint32_t session_window     # told to clients; a session may ask for no more
     uint32_t value_bytes_max
-    ClientQuotas quotas
     bint needs_rights           # nobody is served while rights are off
 
 cdef enum ClientWatchState:
@@ -77,7 +65,7 @@ cdef enum:
 cdef struct ClientPending:
     uint64_t id
     uint64_t number             # revision of a read
-    size_t bytes                # counted in ClientServer.bytes_under_way, and in the account
+    size_t bytes                # counted in Connections.bytes_under_way, and in the account
     Account* account            # held; NULL: nobody's
     ClientWatch* watch
     uint32_t place
@@ -107,12 +95,6 @@ cdef struct FailureSlot:
     uint32_t count
     uint64_t since_ns
 
-cdef enum ConnectionState:
-    CONNECTION_FREE = 0
-    CONNECTION_GREETING = 1     # HELLO awaited
-    CONNECTION_OPEN = 2         # it may have to prove a password still, see Connection.unbound
-    CONNECTION_CLOSING = 3      # what is in `out` is sent, then it is closed
-
 # Who is at the other end of a connection, as far as that was proved.
 cdef struct Principal:
     uint8_t name_length         # 0: nobody proved anything
@@ -135,103 +117,51 @@ cdef enum SecondLook:
     LOOK_ASKED = 1              # a round is under way for the next request, which waits
     LOOK_DONE = 2               # the next request is taken again, and what is refused now is refused
 
-cdef struct Connection:
-    Stream stream
-    uint32_t generation
-    uint8_t state
-    uint8_t is_reading          # epoll tells of bytes to read
-    uint8_t is_blocked          # the socket took not all of `out`: epoll tells when it takes more
-    uint8_t is_dirty            # in ClientServer.dirty
+cdef struct ClientConnection:
+    Connection base             # first
     uint32_t under_way
     uint32_t watch_count
-    uint64_t heard_ns           # of the last bytes read, at first of the accept
     uint64_t pinged_ns          # not 0: it was silent, and was asked then whether it lives
-    uint64_t sent_ns            # of the last bytes that the socket took
-    Vec[uint8_t] received       # bytes that are no whole frame yet, or were not looked at
-    Vec[uint8_t] out
-    size_t out_offset           # bytes of `out` that are gone
     ClientWatch* watches
     WatchPurse* purse           # what bounds the events of its watches; NULL: it opened none
     Ticket* parked              # answers that wait for room in `out`, in order, by next_waiting
     Ticket* parked_last
-    uint64_t parked_bytes       # of them
     uint64_t read_bytes         # of its reads under way
-    uint64_t counted            # of it in ClientServer.answer_bytes
-    uint8_t waits_for_turn      # it has whole requests, and is not read on before its next turn
     Principal principal         # who is at the other end
-    uint64_t address            # net/unbound address_of_socket
-    uint32_t unbound            # its entry in ClientServer.unbound, as long as it has proved nothing
     uint64_t skipped            # bytes of a frame that is thrown away
-    Account* account            # of its quotas; held; NULL: it has not said HELLO
-    uint64_t paused_ns          # not 0: it is over its quotas and not read until then
     Exchange* exchange          # an authentication under way; NULL: none
     uint8_t is_near             # a Unix socket or loopback: nobody between can listen, even without TLS
     uint32_t failures           # authentications that failed
     uint8_t look                # SecondLook
     status_t look_status        # of the round, once it is LOOK_DONE
-    uint8_t is_local            # by the Unix socket
-    AuditAddress audit_address  # of the other end; with an audit trail only
     bint has_file               # a sealed file is open for it
     int file
     uint64_t file_bytes
 
 cdef struct ClientCounters:
-    uint64_t connections        # open now
-    uint64_t accepted
-    uint64_t turned_away        # no place was free
-    uint64_t refused            # closed for what they said
-    uint64_t evicted            # for what they did not say, or read, in time
+    ConnectionCounters base
     uint64_t requests
     uint64_t overloaded         # answered so
-    uint64_t over_quota         # refused so
-    uint64_t unbound            # connections that have proved nothing yet
-    uint64_t accounts           # of principals and addresses
     uint64_t denied             # reads, watches and other requests that were refused for their rights
     uint64_t authenticated
     uint64_t unauthenticated    # authentications that failed
     uint64_t watches            # open now
     uint64_t memory             # of answers and events that wait
-    TlsCounters tls
 
 cdef struct ClientServer:
+    Connections base            # first
     Loop* loop
     ClientLimits limits
     uint8_t address_length
     uint8_t[ADDRESS_BYTES_MAX] address      # where clients reach this node
     uint8_t version_length
     uint8_t[VERSION_BYTES_MAX] version      # of the package
-    int epoll
-    int listener                # -1: none
-    int local_listener          # Unix socket; -1: none
-    int wake_fd
-    TlsPort tls                 # of `listener`; the Unix socket is of this user's processes alone, and plain
     Mailbox* mailbox
-    pthread_t thread
-    bint is_running
-    uint64_t now_ns             # of the turn
-    uint64_t sweep_ns           # when connections are looked at for their age
-    uint64_t accept_ns          # not 0: no descriptors were left, and nobody is accepted before
-    bint is_resting             # the listeners are out of epoll for that
-    bint has_mail               # the mailbox was rung
     bint has_submitted          # since the loop was rung
-    Connection* connections
-    Vec[uint32_t] free          # places
-    Vec[uint32_t] dirty         # places with something to send
-    Vec[uint32_t] paused        # places that are not read for a while
-    Unbound unbound
-    uint32_t handshake_steps    # done in this turn
-    uint64_t descriptors_max    # a socket of a number from here on is closed: the rest is for peers and files
-    Map64[Account*] accounts    # by Account.key
-    Map64[Holding] leases       # by id; only while they have a quota
-    Map64[Holding] sessions     # as is
-    uint64_t nameless           # leases whose ids were not told, because their outcome is unknown
-    Vec[uint64_t] ended         # scratch of sweeping them
+    ClientConnection* connections       # those of `base`
     ClientWatch* orphans        # watches of the stopped node, given back at the end
     Ticket* waiting             # tickets with a ClientPending, linked by previous_waiting and next_waiting
-    uint64_t bytes_under_way
     WatchPool* pool             # of the events that wait
-    uint64_t answer_bytes       # of the answers that wait
-    uint64_t turn_bytes         # made in this turn
     uint64_t memory_high        # of both, since memory was given back to the system
     uint64_t rights_revision    # that the watches were looked at under
     uint8_t[32] disguise        # makes up the salts of users that do not exist, where the cluster has no seed for that
@@ -242,24 +172,10 @@ cdef struct ClientServer:
     LinkTable links
     Command command             # scratch of decoding
     Vec[uint8_t] scratch        # of bodies
-    uint8_t* buffer             # of reading
-    AuditTrail* audit           # NULL: none
     Vec[uint8_t] audit_note     # of the request that is looked at (server/audit)
     uint64_t audit_id           # of that request
     bint has_note               # it was not told yet
     uint32_t audit_promised     # bytes that the trail keeps for it
     ClientCounters counters
     # Shared:
-    uint32_t is_closing
     Published[ClientCounters] published
-
-# Bytes of requests under way: of all clients, and of this account, which may be NULL.
-cdef inline void bytes_begin(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
-    server.bytes_under_way += bytes
-    if account != NULL:
-        account.bytes += bytes
-
-cdef inline void bytes_end(ClientServer* server, Account* account, size_t bytes) noexcept nogil:
-    server.bytes_under_way -= bytes
-    if account != NULL:
-        account.bytes -= bytes

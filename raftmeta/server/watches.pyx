@@ -12,17 +12,19 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from raftmeta.connections.accounts_state cimport account_drop, account_hold
+from raftmeta.connections.connections cimport connection_next_turn
+from raftmeta.connections.state cimport CONNECTION_OPEN, NOWHERE, TUNE_TURN_BYTES
 from raftmeta.engine.submission cimport SUBMIT_UNWATCH, Submission
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
 from raftmeta.server.access cimport access_of_watch, access_revision
 from raftmeta.server.audit cimport audit_watch_ended
-from raftmeta.server.output cimport connection_has_room, connection_next_turn, connection_send, place_of
-from raftmeta.server.quotas_state cimport account_drop, account_hold
+from raftmeta.server.output cimport connection_has_room, connection_send
 from raftmeta.server.pending cimport request_answer, request_submit, submission_of
-from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, CONNECTION_OPEN,
-                                    NOWHERE, TUNE_TURN_BYTES, TUNE_WATCHES_MAX, ClientPending)
+from raftmeta.server.state cimport (CLIENT_WATCH_CLOSING, CLIENT_WATCH_OPEN, CLIENT_WATCH_OPENING, TUNE_WATCHES_MAX,
+                                    ClientPending)
 from raftmeta.status cimport NO_MEMORY, OK, PERMISSION_DENIED
 from raftmeta.wire.client_messages cimport CLIENT_EVENTS, REQUEST_UNWATCH, ClientMessage
 
@@ -31,7 +33,7 @@ cdef enum:
     TUNE_ITEM_BYTES = 1 << 17
 
 
-cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
+cdef ClientWatch* watch_create(ClientServer* server, ClientConnection* connection,
                                const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch
     if connection.watch_count >= TUNE_WATCHES_MAX:
@@ -53,11 +55,11 @@ cdef ClientWatch* watch_create(ClientServer* server, Connection* connection,
     watch.signal.mailbox = server.mailbox
     watch.signal.consumer = watch
     watch.id = request.id
-    watch.place = place_of(server, connection)
+    watch.place = connection.base.place
     watch.state = CLIENT_WATCH_OPENING
     watch.purse = connection.purse
     purse_hold(watch.purse)
-    watch.account = connection.account
+    watch.account = connection.base.account
     account_hold(watch.account)
     watch.account.watches += 1
     watch.next = connection.watches
@@ -74,7 +76,7 @@ cdef void watch_free(ClientWatch* watch) noexcept nogil:
         free(watch)
 
 
-cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* request) noexcept nogil:
+cdef ClientWatch* watch_find(ClientConnection* connection, const ClientRequest* request) noexcept nogil:
     cdef ClientWatch* watch = connection.watches
     while watch != NULL and (watch.id != request.number or watch.state != CLIENT_WATCH_OPEN):
         watch = watch.next
@@ -83,7 +85,7 @@ cdef ClientWatch* watch_find(Connection* connection, const ClientRequest* reques
 
 # Out of the list of its connection, if it still has one.
 cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
-    cdef Connection* connection
+    cdef ClientConnection* connection
     cdef ClientWatch** at
     server.counters.watches -= 1
     watch.account.watches -= 1
@@ -126,7 +128,7 @@ cdef void watch_closed(ClientServer* server, ClientWatch* watch, status_t status
 
 
 # The right to it has gone: its client is told by a second answer, and what waits is told to nobody.
-cdef void _deny(ClientServer* server, Connection* connection, ClientWatch* watch) noexcept nogil:
+cdef void _deny(ClientServer* server, ClientConnection* connection, ClientWatch* watch) noexcept nogil:
     request_answer(server, connection, watch.id, PERMISSION_DENIED, 0, 0, NULL, 0)
     audit_watch_ended(server, connection, watch)
     watches_unwatch(server, connection, watch, 0)
@@ -140,7 +142,7 @@ cdef void watches_look(ClientServer* server) noexcept nogil:
     if revision == server.rights_revision:
         return
     server.rights_revision = revision
-    for place in range(server.limits.connections_max):
+    for place in range(server.base.limits.connections_max):
         watch = server.connections[place].watches
         while watch != NULL:
             next = watch.next
@@ -150,7 +152,7 @@ cdef void watches_look(ClientServer* server) noexcept nogil:
 
 
 cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
-    cdef Connection* connection
+    cdef ClientConnection* connection
     cdef ClientMessage message
     cdef uint32_t count = 1
     cdef int status = OK
@@ -158,9 +160,9 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
     if watch.state != CLIENT_WATCH_OPEN or watch.place == NOWHERE:
         return
     connection = &server.connections[watch.place]
-    while status == OK and connection.state == CONNECTION_OPEN and connection_has_room(server, connection):
-        if server.turn_bytes >= TUNE_TURN_BYTES:
-            connection_next_turn(server, connection)
+    while status == OK and connection.base.state == CONNECTION_OPEN and connection_has_room(server, connection):
+        if server.base.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(&server.base, &connection.base)
             return
         server.scratch.clear()
         status = watch_take(watch.watch, TUNE_ITEMS, TUNE_ITEM_BYTES, &server.scratch, &count)
@@ -179,7 +181,7 @@ cdef void watch_news(ClientServer* server, ClientWatch* watch) noexcept nogil:
         connection_send(server, connection, &message)
 
 
-cdef void _begin_behind(Connection* connection, ClientWatch* watch) noexcept nogil:
+cdef void _begin_behind(ClientConnection* connection, ClientWatch* watch) noexcept nogil:
     cdef ClientWatch* first = connection.watches
     cdef ClientWatch* last = watch.next
     connection.watches = watch.next
@@ -189,19 +191,19 @@ cdef void _begin_behind(Connection* connection, ClientWatch* watch) noexcept nog
     watch.next = NULL
 
 
-cdef void watches_resume(ClientServer* server, Connection* connection) noexcept nogil:
+cdef void watches_resume(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef ClientWatch* watch = connection.watches
     while watch != NULL and connection_has_room(server, connection):
         if watch.has_items:
             watch_news(server, watch)
         if (watch.has_items and watch.state == CLIENT_WATCH_OPEN and watch.next != NULL
-                and (server.turn_bytes >= TUNE_TURN_BYTES or not connection_has_room(server, connection))):
+                and (server.base.turn_bytes >= TUNE_TURN_BYTES or not connection_has_room(server, connection))):
             _begin_behind(connection, watch)        # it has more than fits: the others come first next time
             return
         watch = watch.next
 
 
-cdef void watches_abandon(ClientServer* server, Connection* connection) noexcept nogil:
+cdef void watches_abandon(ClientServer* server, ClientConnection* connection) noexcept nogil:
     cdef ClientWatch* watch = connection.watches
     cdef ClientWatch* next
     connection.watches = NULL
@@ -214,7 +216,7 @@ cdef void watches_abandon(ClientServer* server, Connection* connection) noexcept
         watch = next
 
 
-cdef void watches_unwatch(ClientServer* server, Connection* connection, ClientWatch* watch,
+cdef void watches_unwatch(ClientServer* server, ClientConnection* connection, ClientWatch* watch,
                           uint64_t id) noexcept nogil:
     cdef ClientPending pending
     cdef Submission what = submission_of(SUBMIT_UNWATCH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import msgpack
@@ -23,6 +24,17 @@ def frame(body: bytes) -> bytes:
     """A sound frame around any body."""
     length = len(body).to_bytes(4, "little")
     return length + crc32c(body, seed=crc32c(length)).to_bytes(4, "little") + body
+
+
+def is_read_whole(connection: socket.socket) -> bool:
+    """Whether the process at the other end, on this machine and by IPv4, has read all that was sent to it."""
+    ends = {f"{connection.getsockname()[1]:04X}", f"{connection.getpeername()[1]:04X}"}
+    waiting = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()  # number, local, remote, state, bytes to send and bytes to read
+        if {fields[1][-4:], fields[2][-4:]} == ends:
+            waiting.append(fields[4])
+    return waiting == ["00000000:00000000"] * 2
 
 
 class RawClient:

@@ -19,7 +19,7 @@ from raftmeta.bindings import verbs
 from raftmeta.bindings.requests import hello_frame
 from raftmeta.operations import Put
 from tests.client.nodes import serving
-from tests.client.raw import ANSWER, EVENTS, PING, REFUSED, SESSION, RawClient, frame
+from tests.client.raw import ANSWER, EVENTS, PING, REFUSED, SESSION, RawClient, frame, is_read_whole
 from tests.faces.bindings import decode_values, encode_operation
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_ports, wait_until
@@ -176,7 +176,7 @@ def test_a_slow_watcher_lags_alone(tmp_path: Path) -> None:
 
 
 def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None:
-    """Each claims 6 MiB and sends most of it: beyond three times client_bytes_max such a connection is let go."""
+    """Each claims 6 MiB and sends most of it: beyond client_bytes_max and one request such a connection is let go."""
     with serving(tmp_path, client_bytes_max=2 << 20, client_idle_s=2.0) as (nodes, url):
         half = (6 << 20).to_bytes(4, "little") + bytes(5 << 20)
         clients = [RawClient(url) for _ in range(6)]
@@ -193,6 +193,33 @@ def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None
         with RawClient(url) as other:
             other.open_session()
             assert other.ask(other.encoder.command(verbs.put("k", bytes(1 << 20))))[0] == Status.OK
+
+
+def test_halves_of_large_requests_take_no_room_of_others(tmp_path: Path) -> None:
+    """Two leave 5 MiB of a request half said: more than all requests may have. Others are served, the two let go."""
+    with serving(tmp_path, client_bytes_max=8 << 20) as (nodes, url), RawClient(url) as other:
+        other.open_session()
+        half = (6 << 20).to_bytes(4, "little") + bytes(5 << 20)
+        with RawClient(url) as first, RawClient(url) as second:
+            first.send(half)
+            second.send(half)
+            wait_until(lambda: is_read_whole(first.socket), timeout_s=20, what="the first half to be read")
+            wait_until(lambda: is_read_whole(second.socket), timeout_s=20, what="the second half to be read")
+            for number in range(20):
+                command = other.encoder.command(verbs.put("k", b"%d" % number))
+                assert other.ask(command)[0] == Status.OK
+            assert first.is_closed() and second.is_closed()
+        assert nodes["a"].metrics()["client_connections_evicted"] == 2
+
+
+def test_one_large_request_is_taken_however_little_room_there_is(tmp_path: Path) -> None:
+    """It has more bytes than all requests may have: it is no reason to refuse itself, and comes in pieces."""
+    with serving(tmp_path, client_bytes_max=1 << 20) as (_, url), RawClient(url) as client:
+        client.open_session()
+        command = client.encoder.command(verbs.put("k", bytes(1 << 20)))
+        client.send(command[:-1])
+        wait_until(lambda: is_read_whole(client.socket), timeout_s=20, what="all but a byte to be read")
+        assert client.ask(command[-1:])[0] == Status.OK
 
 
 def test_connections_beyond_the_limit_are_turned_away(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from libc.string cimport memset
 
 from raftmeta.net.unbound cimport (UNBOUND_NONE, Unbound, address_of_ipv4, address_of_ipv6, address_of_socket,
                                    unbound_add, unbound_look, unbound_prepare, unbound_release, unbound_remove)
-from raftmeta.server.quotas cimport bucket_spend, bucket_wait_ns
-from raftmeta.server.quotas_state cimport bucket_t
+from raftmeta.connections.accounts cimport bucket_spend, bucket_wait_ns
+from raftmeta.connections.accounts_state cimport bucket_t
 from raftmeta.status cimport OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.doors.zookeeper.watch_table cimport (ZkWatch, ZkWatchTable, watch_table_add, watch_table_drop,
+from raftmeta.doors.zookeeper.watch_table cimport (ZkWatchList, ZkWatchTable, watch_table_add, watch_table_drop,
                                                    watch_table_fire, watch_table_init, watch_table_is_watched,
                                                    watch_table_modes, watch_table_release, watch_table_remove)
 from raftmeta.native.containers cimport Vec
@@ -24,7 +24,7 @@ cdef Bytes _bytes(bytes path):
 
 cdef class Table:
     cdef ZkWatchTable table
-    cdef ZkWatch* own[PLACES]
+    cdef ZkWatchList own[PLACES]
 
     def __cinit__(self, uint64_t count_max):
         memset(self.own, 0, sizeof(self.own))

@@ -3,16 +3,37 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from raftmeta.doors.zookeeper.output cimport connection_fail
-from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, ZK_OPEN, bytes_of
+from raftmeta.connections.connections cimport connection_fail
+from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.zookeeper.auth cimport speaker_identities
+from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, bytes_of
+from raftmeta.doors.zookeeper.texts cimport text_is
 from raftmeta.loop.loop cimport READER_DOORS, loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
 from raftmeta.machine.rights_state cimport (RIGHT_LEASE, RIGHT_READ, RIGHT_WATCH, RIGHT_WRITE, RightsTable, TableUser)
 from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.state cimport Machine
+from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.identity cimport ROLE_CLIENT
 from raftmeta.security.tls_state cimport TlsSession
+from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport Bytes
+from raftmeta.wire.znodes cimport Identity
+
+
+cdef Bytes access_principal(ZkDoor* door, const ZkConnection* connection, bint* is_certified) noexcept nogil:
+    cdef const Identity* identity
+    cdef size_t i
+    is_certified[0] = stream_is_secured(&connection.base.stream)
+    if is_certified[0]:
+        return bytes_of(connection.base.stream.tls.identity.name, connection.base.stream.tls.identity.name_length)
+    if speaker_identities(&connection.speaker, &door.arena.identities) != OK:
+        door.arena.identities.clear()
+    for i in range(door.arena.identities.size):
+        identity = &door.arena.identities.data[i]
+        if text_is(&identity.scheme, b"digest") or text_is(&identity.scheme, b"sasl"):
+            return identity.id
+    return bytes_of(NULL, 0)
 
 
 # The machine of this turn may be pinned already (reads.pyx); then it is the one to ask.
@@ -50,7 +71,7 @@ cdef bint _has_all(const ZkDoor* door, const TableUser* user) noexcept nogil:
 
 
 cdef const TableUser* _user_of(const RightsTable* table, const ZkConnection* connection) noexcept nogil:
-    cdef const TlsSession* tls = connection.stream.tls
+    cdef const TlsSession* tls = connection.base.stream.tls
     cdef const TableUser* user
     if tls == NULL or not tls.is_ready or tls.identity.role != ROLE_CLIENT:
         return NULL
@@ -81,6 +102,6 @@ cdef void access_look(ZkDoor* door) noexcept nogil:
     if revision == door.rights_revision:
         return
     door.rights_revision = revision
-    for place in range(door.limits.connections_max):
-        if door.connections[place].state == ZK_OPEN and not access_allows(door, &door.connections[place]):
-            connection_fail(door, &door.connections[place])
+    for place in range(door.base.limits.connections_max):
+        if door.connections[place].base.state == CONNECTION_OPEN and not access_allows(door, &door.connections[place]):
+            connection_fail(&door.base, &door.connections[place].base)

@@ -8,31 +8,28 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from raftmeta.doors.zookeeper.auth cimport speaker_identities
+from raftmeta.doors.zookeeper.access cimport access_principal
 from raftmeta.doors.zookeeper.codec cimport ZK_LENGTH_BYTES, ZkStrings, zk_operation_next
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH_FAILED, ZK_BAD_VERSION, ZK_CHECK, ZK_CREATE,
                                                 ZK_CREATE2, ZK_CREATE_CONTAINER, ZK_CREATE_TTL, ZK_DELETE, ZK_ERROR,
                                                 ZK_EXISTS, ZK_GET_ACL, ZK_GET_ALL_CHILDREN_NUMBER, ZK_GET_CHILDREN,
                                                 ZK_GET_CHILDREN2, ZK_GET_DATA, ZK_GET_EPHEMERALS, ZK_MULTI,
-                                                ZK_MULTI_READ, ZK_NO_AUTH, ZK_NO_NODE, ZK_NODE_EXISTS, ZK_OK,
-                                                ZK_RECONFIG, ZK_REMOVE_WATCHES, ZK_RUNTIME_INCONSISTENCY,
-                                                ZK_SESSION_EXPIRED, ZK_SESSION_MOVED, ZK_SET_ACL, ZK_SET_DATA,
-                                                ZK_SET_WATCHES, ZK_SET_WATCHES2)
+                                                ZK_MULTI_READ, ZK_NODE_EXISTS, ZK_NO_AUTH, ZK_NO_NODE, ZK_OK,
+                                                ZK_QUOTA_EXCEEDED, ZK_RECONFIG, ZK_REMOVE_WATCHES,
+                                                ZK_RUNTIME_INCONSISTENCY, ZK_SESSION_EXPIRED, ZK_SESSION_MOVED,
+                                                ZK_SET_ACL, ZK_SET_DATA, ZK_SET_WATCHES, ZK_SET_WATCHES2, ZK_THROTTLED)
 from raftmeta.doors.zookeeper.state cimport bytes_of
-from raftmeta.doors.zookeeper.texts cimport text_is
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport wall_now_ms
-from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.security.audit_queue cimport (
     AUDIT_ADMINISTRATION, AUDIT_AUTHENTICATE, AUDIT_BY_DOORS, AUDIT_COMPARE, AUDIT_CREATE, AUDIT_DELETE, AUDIT_DENIED,
     AUDIT_FILLER, AUDIT_GET, AUDIT_ITEM_BYTES_MAX, AUDIT_ITEMS_MAX, AUDIT_LABEL_KEY, AUDIT_LABEL_LEASE,
     AUDIT_MEMBER_CHANGE, AUDIT_PORT_ZOOKEEPER, AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD, AUDIT_RANGE, AUDIT_READS,
-    AUDIT_TRANSACTION, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WRITES, AuditAddress, AuditClass, AuditItem,
-    AuditLabel, AuditRecord, AuditTrail, audit_address_of, audit_admits, audit_push, audit_push_refusal, audit_wants)
+    AUDIT_TRANSACTION, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WRITES, AuditClass, AuditItem,
+    AuditLabel, AuditRecord, AuditTrail, audit_admits, audit_push, audit_push_refusal, audit_wants)
 from raftmeta.status cimport (AUTHENTICATION_FAILED, COMPARE_FAILED, FENCED, KEY_EXISTS, KEY_MISSING, LEASE_EXPIRED, OK,
-                              OUTCOME_UNKNOWN, PERMISSION_DENIED, ZNODE_REFUSED)
+                              OUTCOME_UNKNOWN, PERMISSION_DENIED, QUOTA_EXCEEDED, ZNODE_REFUSED)
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
-from raftmeta.wire.znodes cimport Identity
 
 cdef enum:
     ROUND = 8
@@ -88,6 +85,8 @@ cdef status_t _status_of(int32_t error) noexcept nogil:
         return COMPARE_FAILED
     if error == ZK_SESSION_EXPIRED:
         return LEASE_EXPIRED
+    if error == ZK_QUOTA_EXCEEDED or error == ZK_THROTTLED:
+        return QUOTA_EXCEEDED
     return FENCED if error == ZK_SESSION_MOVED else ZNODE_REFUSED
 
 
@@ -118,29 +117,20 @@ cdef inline AuditRecord* _head(ZkDoor* door) noexcept nogil:
     return <AuditRecord*>door.payload.data
 
 
-# The name in the certificate; without one the first user that was proved by a password.
+# Of an identity of digest the name alone: what is behind the colon stands for a password.
 cdef Bytes _principal(ZkDoor* door, const ZkConnection* connection, AuditRecord* head) noexcept nogil:
-    cdef const Identity* identity
-    cdef Bytes name
-    cdef size_t i
-    cdef uint32_t length
-    if stream_is_secured(&connection.stream):
-        head.certificate_length = connection.stream.tls.identity.name_length
+    cdef bint is_certified
+    cdef Bytes name = access_principal(door, connection, &is_certified)
+    cdef uint32_t length = 0
+    if is_certified:
+        head.certificate_length = <uint8_t>name.length
         head.proof = AUDIT_PROOF_CERTIFICATE
-        return bytes_of(connection.stream.tls.identity.name, head.certificate_length)
-    if speaker_identities(&connection.speaker, &door.arena.identities) != OK:
-        door.arena.identities.clear()
-    for i in range(door.arena.identities.size):
-        identity = &door.arena.identities.data[i]
-        if not text_is(&identity.scheme, b"digest") and not text_is(&identity.scheme, b"sasl"):
-            continue
-        name = identity.id
-        length = 0
-        while length < name.length and name.data[length] != c":" and length < NAME_BYTES_MAX:
-            length += 1
+        return name
+    while length < name.length and name.data[length] != c":" and length < NAME_BYTES_MAX:
+        length += 1
+    if name.length != 0:
         head.proof = AUDIT_PROOF_PASSWORD
-        return bytes_of(name.data, length)
-    return bytes_of(NULL, 0)
+    return bytes_of(name.data, length)
 
 
 cdef bint _open(ZkDoor* door, const ZkConnection* connection, uint8_t operation) noexcept nogil:
@@ -150,7 +140,7 @@ cdef bint _open(ZkDoor* door, const ZkConnection* connection, uint8_t operation)
     head.operation = operation
     head.port = AUDIT_PORT_ZOOKEEPER
     head.wall_ms = wall_now_ms()
-    audit_address_of(connection.stream.fd, &head.address)
+    head.address = connection.base.audit_address
     principal = _principal(door, connection, &head)
     head.principal_length = <uint8_t>principal.length
     door.payload.clear()
@@ -189,7 +179,7 @@ cdef void _push(ZkDoor* door, AuditClass kind, status_t status, uint64_t revisio
     _head(door).kind = kind
     _head(door).status = status
     _head(door).revision = revision
-    audit_push(door.loop.transport.audit, AUDIT_BY_DOORS, _head(door), kind, False)
+    audit_push(door.base.audit, AUDIT_BY_DOORS, _head(door), kind, False)
 
 
 # --- what happens -----------------------------------------------------------------------------------------------------
@@ -207,7 +197,7 @@ cdef void _append_paths(ZkDoor* door, const ZkRequest* request, uint8_t operatio
 
 cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request,
                          size_t reply) noexcept nogil:
-    cdef const AuditTrail* trail = door.loop.transport.audit
+    cdef const AuditTrail* trail = door.base.audit
     cdef uint8_t operation
     cdef AuditClass kind
     cdef int32_t error = request.error
@@ -216,9 +206,9 @@ cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkR
         return
     operation = _operation_of(request.opcode)
     # The events that setWatches tells stand in front of its answer, which is never an error of its own.
-    if request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2) and connection.out.size - reply >= BODY_AT:
-        error = _error_of(connection.out.data + reply, connection.out.size - reply, request.opcode)
-        zxid = _big(connection.out.data + reply + ZXID_AT, 8)
+    if request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2) and connection.base.out.size - reply >= BODY_AT:
+        error = _error_of(connection.base.out.data + reply, connection.base.out.size - reply, request.opcode)
+        zxid = _big(connection.base.out.data + reply + ZXID_AT, 8)
     kind = AUDIT_DENIED if error == ZK_NO_AUTH else _class_of(operation)
     if operation == AUDIT_FILLER or not audit_wants(trail, kind) or not _open(door, connection, operation):
         return
@@ -229,7 +219,7 @@ cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkR
 cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t operation = _operation_of(request.opcode)
     cdef AuditClass kind = _class_of(operation)
-    if (operation == AUDIT_FILLER or not audit_wants(door.loop.transport.audit, kind)
+    if (operation == AUDIT_FILLER or not audit_wants(door.base.audit, kind)
             or not _open(door, connection, operation)):
         return
     _append_paths(door, request, operation)
@@ -237,13 +227,13 @@ cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkReque
 
 
 cdef bint audit_blocks(const ZkDoor* door) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
+    cdef AuditTrail* trail = door.base.audit
     return trail != NULL and trail.is_required and trail.writes and load_shared(&trail.is_failing) != 0
 
 
 cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t error) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
-    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.now_ns)):
+    cdef AuditTrail* trail = door.base.audit
+    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.base.now_ns)):
         return
     if _open(door, connection, AUDIT_AUTHENTICATE):
         _push(door, AUDIT_ADMINISTRATION if error == ZK_OK else AUDIT_DENIED,
@@ -251,7 +241,7 @@ cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t err
 
 
 cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t operation) noexcept nogil:
-    cdef AuditTrail* trail = door.loop.transport.audit
+    cdef AuditTrail* trail = door.base.audit
     if trail == NULL or not audit_wants(trail, AUDIT_WRITES) or not _open(door, connection, operation):
         return
     _append(door, operation, AUDIT_LABEL_LEASE, connection.session, NULL)
@@ -259,8 +249,6 @@ cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t op
 
 
 cdef void audit_refused(ZkDoor* door, const ZkConnection* connection, status_t status) noexcept nogil:
-    cdef AuditAddress address
-    if door.loop.transport.audit == NULL:
-        return
-    audit_address_of(connection.stream.fd, &address)
-    audit_push_refusal(door.loop.transport.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &address, status, door.now_ns)
+    if door.base.audit != NULL:
+        audit_push_refusal(door.base.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &connection.base.audit_address,
+                           status, door.base.now_ns)

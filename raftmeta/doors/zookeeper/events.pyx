@@ -10,14 +10,16 @@ to `position` was told before, and what comes later finds the watch.
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from raftmeta.connections.connections cimport connection_fail
+from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.zookeeper.auth cimport speaker_identities
 from raftmeta.doors.zookeeper.codec cimport zk_event
-from raftmeta.doors.zookeeper.output cimport connection_fail, connection_touch
+from raftmeta.doors.zookeeper.output cimport connection_appended
 from raftmeta.doors.zookeeper.protocol cimport (ZK_EVENT_CHILDREN_CHANGED, ZK_EVENT_CREATED, ZK_EVENT_DATA_CHANGED,
                                                 ZK_EVENT_DELETED, ZK_READ, ZK_STATE_CONNECTED)
 from raftmeta.doors.zookeeper.reads cimport reads_entry, reads_pin
 from raftmeta.doors.zookeeper.session_keys cimport session_key_changed, session_key_id
-from raftmeta.doors.zookeeper.state cimport TASK_UNWATCH, TASK_WATCH, ZK_OPEN, ZkConnection, bytes_of
+from raftmeta.doors.zookeeper.state cimport TASK_UNWATCH, TASK_WATCH, ZkConnection, bytes_of
 from raftmeta.doors.zookeeper.tasks cimport submission_of, task_create, task_free, task_submit
 from raftmeta.doors.zookeeper.translate cimport zk_is_config
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
@@ -53,18 +55,18 @@ cdef bint _may_hear(ZkDoor* door, const ZkConnection* connection, const ZnodeVie
 cdef void _tell(ZkDoor* door, uint32_t place, uint64_t revision, int32_t type, const Bytes* path,
                 const ZnodeView* view) noexcept nogil:
     cdef ZkConnection* connection = &door.connections[place]
-    if connection.state != ZK_OPEN or connection.event_mark == door.event_number:
+    if connection.base.state != CONNECTION_OPEN or connection.event_mark == door.event_number:
         return
     connection.event_mark = door.event_number
     if not _may_hear(door, connection, view):
         return
-    if zk_event(&connection.out, revision, type, ZK_STATE_CONNECTED, path.data, path.length) != OK:
-        connection_fail(door, connection)
+    if zk_event(&connection.base.out, revision, type, ZK_STATE_CONNECTED, path.data, path.length) != OK:
+        connection_fail(&door.base, &connection.base)
         return
     connection.traffic.sent += 1
     door.traffic.sent += 1
     door.counters.events += 1
-    connection_touch(door, connection)
+    connection_appended(door, connection)
 
 
 # One event, once to each connection that watches it in one of the modes.
@@ -73,8 +75,8 @@ cdef void _fire(ZkDoor* door, uint64_t revision, int32_t type, const Bytes* path
     cdef size_t i
     door.places.clear()
     if not watch_table_fire(&door.table, path, modes, spent, &door.places):
-        for i in range(door.limits.connections_max):        # who was to hear of it is not known for want of memory
-            connection_fail(door, &door.connections[i])
+        for i in range(door.base.limits.connections_max):        # who was to hear of it is not known for want of memory
+            connection_fail(&door.base, &door.connections[i].base)
         return
     door.event_number += 1
     for i in range(door.places.size):
@@ -190,9 +192,9 @@ cdef void _change(ZkDoor* door, const uint8_t* bytes, size_t length, uint64_t re
 # begins anew.
 cdef void _missed(ZkDoor* door) noexcept nogil:
     cdef uint32_t place
-    for place in range(door.limits.connections_max):
-        if door.connections[place].watches != NULL:
-            connection_fail(door, &door.connections[place])
+    for place in range(door.base.limits.connections_max):
+        if door.connections[place].watches.first != NULL:
+            connection_fail(&door.base, &door.connections[place].base)
 
 
 # --- the watch --------------------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ cdef enum ZkError:
     ZK_NOT_READ_ONLY = -119             # a write in a read-only session
     ZK_NO_WATCHER = -121
     ZK_RECONFIG_DISABLED = -123
+    ZK_QUOTA_EXCEEDED = -125
     ZK_THROTTLED = -127
 
 cdef enum ZkPermission:

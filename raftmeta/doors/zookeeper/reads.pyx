@@ -18,7 +18,6 @@ from raftmeta.doors.zookeeper.protocol cimport (ZK_BAD_ARGUMENTS, ZK_EVENT_CHILD
                                                 ZK_STATE_CONNECTED, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED)
 from raftmeta.doors.zookeeper.translate cimport (ZkNode, zk_founded_child, zk_is_config, zk_is_statistics, zk_may_read,
                                                  zk_node_find, zk_read_body, zk_statistics_text)
-from raftmeta.doors.zookeeper.state cimport place_of
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_add)
 from raftmeta.loop.loop cimport READER_DOORS, loop_enter, loop_leave
@@ -289,7 +288,7 @@ cdef void _show_statistics(ZkDoor* door, const Bytes* path, ZkNode* into) noexce
 cdef int32_t _watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, uint8_t mode) noexcept nogil:
     if not request.is_watching:
         return ZK_OK
-    if watch_table_add(&door.table, &connection.watches, place_of(door, connection), &request.path, mode) != OK:
+    if watch_table_add(&door.table, &connection.watches, connection.base.place, &request.path, mode) != OK:
         return ZK_SYSTEM_ERROR
     return ZK_OK
 
@@ -389,9 +388,10 @@ cdef int32_t reads_set_watches(ZkDoor* door, ZkConnection* connection, const ZkR
             event = _missed(is_there, &node, kind, request.zxid)
             if event != 0:
                 # As ZooKeeper: such an event names no change of its own.
-                if zk_event(&connection.out, ~<uint64_t>0, event, ZK_STATE_CONNECTED, path.data, path.length) != OK:
+                if zk_event(&connection.base.out, ~<uint64_t>0, event, ZK_STATE_CONNECTED, path.data,
+                            path.length) != OK:
                     return ZK_SYSTEM_ERROR
-            elif watch_table_add(&door.table, &connection.watches, place_of(door, connection), &path,
+            elif watch_table_add(&door.table, &connection.watches, connection.base.place, &path,
                                  _mode_of(kind)) != OK:
                 return ZK_SYSTEM_ERROR
     return ZK_OK

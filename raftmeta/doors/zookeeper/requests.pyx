@@ -15,27 +15,30 @@ connection, and their session lives on.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.connections cimport connection_end, connection_fail, connection_next_turn, connection_wait
+from raftmeta.connections.state cimport CONNECTION_OPEN, TUNE_TURN_BYTES, connection_at
 from raftmeta.doors.zookeeper.audit cimport audit_answered, audit_blocks, audit_left, audit_proved, audit_session
 from raftmeta.doors.zookeeper.auth cimport SASL_DONE, SASL_NONCE_BYTES, sasl_step, speaker_auth
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end,
                                              zk_reply_end_whole, zk_request_decode, zk_write_bytes,
                                              zk_write_int, zk_write_null)
-from raftmeta.doors.zookeeper.output cimport (connection_end, connection_fail, connection_may_answer,
-                                              connection_next_turn, connection_touch)
+from raftmeta.doors.zookeeper.output cimport connection_appended, connection_may_answer
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_ANSWER_ERROR, ZK_AUTH, ZK_BAD_ARGUMENTS,
                                                 ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE, ZK_IS_READ, ZK_IS_WRITE,
-                                                ZK_MARSHALLING_ERROR, ZK_NO_WATCHER, ZK_NOT_READ_ONLY, ZK_OK, ZK_PING,
-                                                ZK_REMOVE_WATCHES, ZK_SASL, ZK_SESSION_MOVED, ZK_SET_WATCHES,
-                                                ZK_SET_WATCHES2, ZK_SYNC, ZK_SYSTEM_ERROR, ZK_UNIMPLEMENTED,
-                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WATCHER_ANY,
-                                                ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA, ZK_WATCHER_PERSISTENT,
-                                                ZK_WATCHER_PERSISTENT_RECURSIVE, ZK_WHO_AM_I, ZK_XID_AUTH)
+                                                ZK_MARSHALLING_ERROR, ZK_NOT_READ_ONLY, ZK_NO_WATCHER, ZK_OK, ZK_PING,
+                                                ZK_QUOTA_EXCEEDED, ZK_REMOVE_WATCHES, ZK_SASL, ZK_SESSION_MOVED,
+                                                ZK_SET_WATCHES, ZK_SET_WATCHES2, ZK_SYNC, ZK_SYSTEM_ERROR, ZK_THROTTLED,
+                                                ZK_UNIMPLEMENTED, ZK_WATCHER_ANY, ZK_WATCHER_CHILDREN, ZK_WATCHER_DATA,
+                                                ZK_WATCHER_PERSISTENT, ZK_WATCHER_PERSISTENT_RECURSIVE,
+                                                ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WHO_AM_I,
+                                                ZK_XID_AUTH)
+from raftmeta.doors.zookeeper.quotas cimport quotas_attach, quotas_request, quotas_watch
 from raftmeta.doors.zookeeper.reads cimport reads_pin, reads_serve, reads_set_watches
-from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
+from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done
 from raftmeta.doors.zookeeper.session_keys cimport session_key
 from raftmeta.doors.zookeeper.state cimport (STAGE_AGAIN, STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_CLOSE,
-                                             TASK_READ, TASK_WRITE, TUNE_READS_PASSED, TUNE_TURN_BYTES, ZK_OPEN,
-                                             ZkStop, ZkTraffic, bytes_of, connection_at, place_of, task_frame)
+                                             TASK_READ, TASK_WRITE, TUNE_READS_PASSED,
+                                             ZkStop, ZkTraffic, bytes_of, task_frame)
 from raftmeta.doors.zookeeper.tasks cimport (command_submit, door_session_lost, random_bytes, sequence_done,
                                              task_create, task_drop_ticket, task_free, task_submit_command)
 from raftmeta.doors.zookeeper.translate cimport (zk_command_make, zk_reply_refused, zk_reply_result,
@@ -66,7 +69,7 @@ cdef inline void _measure(ZkTraffic* traffic, uint32_t latency_ms) noexcept nogi
 # The answer to a request stands in `out`, behind `before` bytes.
 cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, uint64_t begun_ns,
                     size_t before) noexcept nogil:
-    cdef uint32_t latency_ms = <uint32_t>((door.now_ns - begun_ns) // NS_PER_MS)
+    cdef uint32_t latency_ms = <uint32_t>((door.base.now_ns - begun_ns) // NS_PER_MS)
     connection.last_latency_ms = latency_ms
     connection.last_zxid = door.position
     connection.answered_ms = <int64_t>wall_now_ms()
@@ -75,16 +78,17 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
         connection.last_opcode = request.opcode
     _measure(&connection.traffic, latency_ms)
     _measure(&door.traffic, latency_ms)
-    door.turn_bytes += connection.out.size - before
+    door.base.turn_bytes += connection.base.out.size - before
     audit_answered(door, connection, request, before)
-    connection_touch(door, connection)
+    connection_appended(door, connection)
 
 
 cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, int32_t error,
                   uint32_t position) noexcept nogil:
-    if request.row != NULL and request.error == ZK_OK and request.row.traits & ZK_IS_WRITE:
-        return zk_reply_refused(request, door.position, error, position, &connection.out) == OK
-    return zk_reply(&connection.out, request.xid, door.position, error) == OK
+    if (request.row != NULL and request.error == ZK_OK and request.row.traits & ZK_IS_WRITE
+            and error != ZK_THROTTLED):         # which is of the whole request
+        return zk_reply_refused(request, door.position, error, position, &connection.base.out) == OK
+    return zk_reply(&connection.base.out, request.xid, door.position, error) == OK
 
 
 # --- who speaks -------------------------------------------------------------------------------------------------------
@@ -92,13 +96,15 @@ cdef bint _refuse(ZkDoor* door, ZkConnection* connection, const ZkRequest* reque
 cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef int32_t error = speaker_auth(&connection.speaker, &door.auth, &request.scheme, &request.data)
     audit_proved(door, connection, error)
-    if zk_reply(&connection.out, ZK_XID_AUTH, 0, error) != OK:
-        connection_fail(door, connection)
+    if error == ZK_OK and quotas_attach(door, connection) != OK:
+        error = ZK_QUOTA_EXCEEDED
+    if zk_reply(&connection.base.out, ZK_XID_AUTH, 0, error) != OK:
+        connection_fail(&door.base, &connection.base)
         return
-    connection_touch(door, connection)
+    connection_appended(door, connection)
     if error != ZK_OK:
-        connection.has_ended = True
-        connection_end(door, connection)
+        connection.base.has_ended = True
+        connection_end(&door.base, &connection.base)
 
 
 cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
@@ -111,18 +117,20 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
         error = ZK_SYSTEM_ERROR
         if random_bytes(random, SASL_NONCE_BYTES):
             error = sasl_step(&connection.sasl, &connection.speaker, &door.auth, &request.data, random, &door.body)
-    if zk_reply_begin(&connection.out, &start) != OK or (
-            zk_write_bytes(&connection.out, door.body.data, <uint32_t>door.body.size)
-            if has_users and error == ZK_OK else zk_write_null(&connection.out)) != OK:
-        connection_fail(door, connection)
+    if error == ZK_OK and connection.sasl.state == SASL_DONE and quotas_attach(door, connection) != OK:
+        error = ZK_QUOTA_EXCEEDED
+    if zk_reply_begin(&connection.base.out, &start) != OK or (
+            zk_write_bytes(&connection.base.out, door.body.data, <uint32_t>door.body.size)
+            if has_users and error == ZK_OK else zk_write_null(&connection.base.out)) != OK:
+        connection_fail(&door.base, &connection.base)
         return
-    zk_reply_end_whole(&connection.out, start, request.xid, 0, error)
+    zk_reply_end_whole(&connection.base.out, start, request.xid, 0, error)
     if error != ZK_OK or connection.sasl.state == SASL_DONE:
         audit_proved(door, connection, error)
-    connection_touch(door, connection)
+    connection_appended(door, connection)
     if error != ZK_OK:
-        connection.has_ended = True
-        connection_end(door, connection)
+        connection.base.has_ended = True
+        connection_end(&door.base, &connection.base)
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
@@ -130,7 +138,7 @@ cdef int32_t _add_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest*
     cdef uint8_t mode = HEARS_ALWAYS if request.mode == ZK_WATCH_PERSISTENT else HEARS_BELOW
     if request.mode != ZK_WATCH_PERSISTENT and request.mode != ZK_WATCH_PERSISTENT_RECURSIVE:
         return ZK_MARSHALLING_ERROR
-    if watch_table_add(&door.table, &connection.watches, place_of(door, connection), &request.path, mode) != OK:
+    if watch_table_add(&door.table, &connection.watches, connection.base.place, &request.path, mode) != OK:
         return ZK_SYSTEM_ERROR
     return ZK_OK
 
@@ -151,10 +159,10 @@ cdef int32_t _look_for_watch(ZkDoor* door, ZkConnection* connection, const ZkReq
     cdef uint8_t modes = _modes_of(request.mode)
     if modes == 0:
         return ZK_MARSHALLING_ERROR
-    if not watch_table_modes(&door.table, place_of(door, connection), &request.path) & modes:
+    if not watch_table_modes(&door.table, connection.base.place, &request.path) & modes:
         return ZK_NO_WATCHER
     if request.opcode == ZK_REMOVE_WATCHES:
-        watch_table_remove(&door.table, place_of(door, connection), &request.path, modes)
+        watch_table_remove(&door.table, connection.base.place, &request.path, modes)
     return ZK_OK
 
 
@@ -166,42 +174,47 @@ cdef int32_t _body(ZkDoor* door, ZkConnection* connection, const ZkRequest* requ
     if opcode == ZK_PING:
         return ZK_OK
     if opcode == ZK_SYNC:
-        if zk_write_bytes(&connection.out, request.path.data, request.path.length) != OK:
+        if zk_write_bytes(&connection.base.out, request.path.data, request.path.length) != OK:
             return ZK_SYSTEM_ERROR
         return ZK_OK
     if opcode in (ZK_ADD_WATCH, ZK_CHECK_WATCHES, ZK_REMOVE_WATCHES):
         error = (_add_watch(door, connection, request) if opcode == ZK_ADD_WATCH
                  else _look_for_watch(door, connection, request))
-        if error == ZK_OK and request.row.answer == ZK_ANSWER_ERROR and zk_write_int(&connection.out, 0) != OK:
+        if error == ZK_OK and request.row.answer == ZK_ANSWER_ERROR and zk_write_int(&connection.base.out, 0) != OK:
             return ZK_SYSTEM_ERROR
         return error
     if opcode == ZK_WHO_AM_I:
-        return ZK_OK if zk_who_am_i_body(&connection.speaker, &connection.out) == OK else ZK_SYSTEM_ERROR
-    return reads_serve(door, connection, request, &connection.out)
+        return ZK_OK if zk_who_am_i_body(&connection.speaker, &connection.base.out) == OK else ZK_SYSTEM_ERROR
+    return reads_serve(door, connection, request, &connection.base.out)
 
 
 # False: the state cannot be read in this turn.
 cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, uint64_t begun_ns) noexcept nogil:
-    cdef size_t before = connection.out.size
+    cdef size_t before = connection.base.out.size
     cdef size_t start
     cdef int32_t error = request.error
     cdef bint is_unknown
     if not reads_pin(door, door.position):
         return False
+    if error == ZK_OK and not quotas_watch(door, connection, request):
+        error = ZK_QUOTA_EXCEEDED
+        if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
+            connection_fail(&door.base, &connection.base)
+            return True
     if error == ZK_OK and request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = reads_set_watches(door, connection, request)        # its events go before its answer
-    if zk_reply_begin(&connection.out, &start) != OK:
-        connection_fail(door, connection)
+    if zk_reply_begin(&connection.base.out, &start) != OK:
+        connection_fail(&door.base, &connection.base)
         return True
     if error == ZK_OK and request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = _body(door, connection, request)
     is_unknown = error == ZK_UNIMPLEMENTED      # such a one never came to the tree, and ends the connection
-    zk_reply_end(&connection.out, start, request.xid, ~<uint64_t>0 if is_unknown else door.position, error)
+    zk_reply_end(&connection.base.out, start, request.xid, ~<uint64_t>0 if is_unknown else door.position, error)
     door.counters.reads += 1
     _answered(door, connection, request, begun_ns, before)
     if is_unknown:
-        connection.has_ended = True
-        connection_end(door, connection)
+        connection.base.has_ended = True
+        connection_end(&door.base, &connection.base)
     return True
 
 
@@ -235,7 +248,7 @@ cdef ZkTask* _task_of_read(ZkDoor* door, ZkConnection* connection, const Bytes* 
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef ZkTask* task = task_create(door, connection, kind, frame, &nothing)
     if task == NULL:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return NULL
     task.round = round
     task.error = error
@@ -276,7 +289,7 @@ cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest
     if error != ZK_OK:
         return _task_of_read(door, connection, frame, TASK_READ, 0, error, position)
     if status != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return NULL
     door.counters.writes += 1
     connection.last_sequence = task.sequence
@@ -316,7 +329,7 @@ cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         elif held.stage == STAGE_WAITS:
             frame = bytes_of(task_frame(held), held.frame_length)
             if zk_request_decode(frame.data, frame.length, &request) != OK:
-                connection_fail(door, connection)
+                connection_fail(&door.base, &connection.base)
                 return
             task = _make_write(door, connection, &request, &frame)
             if task == NULL:
@@ -335,25 +348,26 @@ cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 
 # False: not yet.
 cdef bint _answer_write(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
-    cdef size_t before = connection.out.size
+    cdef size_t before = connection.base.out.size
     cdef ZkRequest request
     cdef uint64_t revision = 0
     cdef status_t status = task.ticket.status
     if task.ticket.revision > door.position:
         return False
     if zk_request_decode(task_frame(task), task.frame_length, &request) != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return True
     if status == FENCED:
         # Its client has come back by another connection.
         if _refuse(door, connection, &request, ZK_SESSION_MOVED, 0):
-            connection_touch(door, connection)
-        connection.has_ended = True
-        connection_end(door, connection)
+            connection_appended(door, connection)
+        connection.base.has_ended = True
+        connection_end(&door.base, &connection.base)
         return True
     if task.ticket.length == 0 or zk_reply_result(&request, task.ticket.body, task.ticket.length, door.position,
-                                                  &revision, &connection.out) != OK:
-        connection_fail(door, connection)       # nobody knows whether it was carried out, or it certainly was not
+                                                  &revision, &connection.base.out) != OK:
+        # Nobody knows whether it was carried out, or it certainly was not.
+        connection_fail(&door.base, &connection.base)
         return True
     _answered(door, connection, &request, task.begun_ns, before)
     return True
@@ -367,13 +381,13 @@ cdef bint _close(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept 
         if task.stage == STAGE_DONE and task.ticket.revision > door.position:
             return False
         if zk_request_decode(task_frame(task), task.frame_length, &request) == OK:
-            zk_reply(&connection.out, request.xid, door.position, ZK_OK)
+            zk_reply(&connection.base.out, request.xid, door.position, ZK_OK)
         audit_session(door, connection, AUDIT_SESSION_CLOSE)
-        connection_touch(door, connection)
-        connection_end(door, connection)
+        connection_appended(door, connection)
+        connection_end(&door.base, &connection.base)
         return True
     if task.stage == STAGE_DONE:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return True
     return False
 
@@ -387,7 +401,7 @@ cdef void _submit_close(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
     door.command.id = connection.session
     _fence(door, connection, key)
     if command_submit(door, connection, TASK_CLOSE, &frame, True, &sent) != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return
     # The task with the command takes the place of the one that waited, which is the last: nothing is read behind it.
     connection.first = connection.last = sent
@@ -397,11 +411,11 @@ cdef void _submit_close(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
 
 # --- the queue --------------------------------------------------------------------------------------------------------
 cdef void _send_again(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
-    if door.now_ns < task.retry_ns:
+    if door.base.now_ns < task.retry_ns:
         door.has_pause = True
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
     elif task_submit_command(door, task) != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
 
 
 # The first request: True if it was answered.
@@ -418,7 +432,7 @@ cdef bint _go(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nog
             return False
         if _answer_write(door, connection, task):
             return True
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return False
     if task.kind == TASK_CLOSE:
         if _close(door, connection, task):
@@ -426,24 +440,24 @@ cdef bint _go(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nog
         if task.stage == STAGE_WAITS:
             _submit_close(door, connection, task)
         elif task.stage == STAGE_DONE:
-            wait_in_line(door, connection)
+            connection_wait(&door.base, &connection.base)
         return False
     if task.round != 0 and not round_is_done(door, task.round):
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return False
     if zk_request_decode(task_frame(task), task.frame_length, &request) != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return True
     if task.error != ZK_OK:
-        before = connection.out.size
+        before = connection.base.out.size
         if _refuse(door, connection, &request, task.error, task.position):
             _answered(door, connection, &request, task.begun_ns, before)
         else:
-            connection_fail(door, connection)
+            connection_fail(&door.base, &connection.base)
         return True
     if _serve(door, connection, &request, task.begun_ns):
         return True
-    wait_in_line(door, connection)
+    connection_wait(&door.base, &connection.base)
     return False
 
 
@@ -461,23 +475,23 @@ cdef void _pop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 
 cdef void requests_before(ZkDoor* door, ZkConnection* connection, uint64_t revision) noexcept nogil:
     cdef ZkTask* task
-    while connection.state == ZK_OPEN and connection.first != NULL:
+    while connection.base.state == CONNECTION_OPEN and connection.first != NULL:
         task = connection.first
         if task.kind == TASK_WRITE and (task.stage != STAGE_DONE or task.ticket.revision >= revision):
             return
         if not _go(door, connection, task):
-            connection_fail(door, connection)       # history no longer shows what the read must show
+            connection_fail(&door.base, &connection.base)       # history no longer shows what the read must show
             return
         _pop(door, connection)
 
 
 cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef ZkTask* task
-    while connection.state == ZK_OPEN and connection.first != NULL:
+    while connection.base.state == CONNECTION_OPEN and connection.first != NULL:
         if not connection_may_answer(door, connection):
             return              # it goes on when its socket has taken more
-        if door.turn_bytes >= TUNE_TURN_BYTES:
-            connection_next_turn(door, connection)
+        if door.base.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(&door.base, &connection.base)
             return
         if connection.held != 0:
             _release(door, connection)
@@ -504,22 +518,22 @@ cdef bint _add_stop(ZkDoor* door, const ZkTask* task) noexcept nogil:
 
 
 cdef void requests_done(ZkDoor* door, ZkTask* task) noexcept nogil:
-    cdef ZkConnection* connection = connection_at(door, task.place, task.generation)
+    cdef ZkConnection* connection = <ZkConnection*>connection_at(&door.base, task.place, task.generation)
     cdef status_t status = task.ticket.status
     if status == SESSION_UNKNOWN and task.session == door.session:
         door_session_lost(door)
-    if connection == NULL or connection.state != ZK_OPEN:
+    if connection == NULL or connection.base.state != CONNECTION_OPEN:
         sequence_done(door, task)
         if connection == NULL:
             task_free(door, task)
         return
     if task.is_behind_read and task.ticket.revision > door.position and not _add_stop(door, task):
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return
     if task.kind == TASK_WRITE and (status == OUT_OF_ORDER or status == OVERLOADED):
         door.counters.sent_again += 1
         task.stage = STAGE_AGAIN
-        task.retry_ns = door.now_ns + TUNE_AGAIN_NS if status == OVERLOADED else 0
+        task.retry_ns = door.base.now_ns + TUNE_AGAIN_NS if status == OVERLOADED else 0
         task_drop_ticket(task)
     else:
         sequence_done(door, task)
@@ -533,7 +547,7 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         task = connection.first
         connection.first = task.next
         task.next = NULL
-        if (door.loop.transport.audit != NULL and task.kind == TASK_WRITE
+        if (door.base.audit != NULL and task.kind == TASK_WRITE
                 and task.stage in (STAGE_UNDER_WAY, STAGE_DONE)
                 and zk_request_decode(task_frame(task), task.frame_length, &request) == OK):
             audit_left(door, connection, &request)
@@ -548,6 +562,19 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 
 
 # --- taking -----------------------------------------------------------------------------------------------------------
+# It is told so in its turn, and nothing else is done.
+cdef void _throttle(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
+                    const Bytes* frame) noexcept nogil:
+    cdef ZkTask* task
+    if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
+        connection_fail(&door.base, &connection.base)
+        return
+    task = _task_of_read(door, connection, frame, TASK_READ, 0, ZK_THROTTLED, 0)
+    if task != NULL:
+        _queue(connection, task)
+        requests_go(door, connection)
+
+
 cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_t* body,
                             uint32_t length) noexcept nogil:
     cdef ZkRequest request
@@ -561,6 +588,9 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
     door.counters.requests += 1
     if request.error != ZK_OK and request.opcode in (ZK_AUTH, ZK_SASL):
         return BAD_LENGTH
+    if quotas_request(door, connection, &request, length) != ZK_OK:
+        _throttle(door, connection, &request, &frame)
+        return OK
     if request.error == ZK_OK and request.opcode == ZK_AUTH:
         _auth(door, connection, &request)
         return OK
@@ -571,13 +601,13 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
         _write(door, connection, &request, &frame)
         return OK
     if request.opcode == ZK_CLOSE_SESSION:
-        connection.has_ended = True
+        connection.base.has_ended = True
         _queue_read(door, connection, &frame, TASK_CLOSE, 0)
         return OK
     if not connection.is_read_only and request.error == ZK_OK and (
             request.opcode == ZK_SYNC or (door.limits.reads_linearizable and request.row.traits & ZK_IS_READ)):
         round = round_ask(door)
-    if round == 0 and connection.first == NULL and _serve(door, connection, &request, door.now_ns):
+    if round == 0 and connection.first == NULL and _serve(door, connection, &request, door.base.now_ns):
         return OK
     _queue_read(door, connection, &frame, TASK_READ, round)
     return OK

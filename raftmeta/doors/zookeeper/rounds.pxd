@@ -1,8 +1,7 @@
-# Waiting of the ZooKeeper door: read rounds, in which one question to the leader serves all who asked before it, and
-# the line of connections that wait for a round, for the position, or for a moment of the clock.
+# Read rounds of the ZooKeeper door: one question to the leader serves all who asked before it.
 from libc.stdint cimport uint64_t
 
-from raftmeta.doors.zookeeper.state cimport ZkConnection, ZkDoor, ZkTask
+from raftmeta.doors.zookeeper.state cimport ZkDoor, ZkTask
 
 # The number of the round that the caller has to wait for. It is asked of the loop at the end of the turn.
 cdef uint64_t round_ask(ZkDoor* door) noexcept nogil
@@ -12,5 +11,3 @@ cdef bint round_is_done(const ZkDoor* door, uint64_t round) noexcept nogil
 cdef void rounds_submit(ZkDoor* door) noexcept nogil
 # TASK_ROUND is back.
 cdef void round_done(ZkDoor* door, const ZkTask* task) noexcept nogil
-# It is looked at again in each turn, until it does not wait any more.
-cdef void wait_in_line(ZkDoor* door, ZkConnection* connection) noexcept nogil

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from raftmeta.doors.zookeeper.state cimport TASK_ROUND, bytes_of, place_of
+from raftmeta.doors.zookeeper.state cimport TASK_ROUND, bytes_of
 from raftmeta.doors.zookeeper.tasks cimport submission_of, task_create, task_free, task_submit
 from raftmeta.engine.submission cimport SUBMIT_READ, Submission
 from raftmeta.status cimport OK
@@ -46,8 +46,3 @@ cdef void round_done(ZkDoor* door, const ZkTask* task) noexcept nogil:
         pass
     door.round_done = task.round
     door.round_position = door.status.machine.revision
-
-
-cdef void wait_in_line(ZkDoor* door, ZkConnection* connection) noexcept nogil:
-    if not connection.is_waiting and door.waiting.push(place_of(door, connection)):
-        connection.is_waiting = True

@@ -7,23 +7,26 @@ clients rely on.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from raftmeta.connections.accounts cimport holding_renew
+from raftmeta.connections.connections cimport (connection_end, connection_fail, connection_next_turn, connection_prove,
+                                               connection_wait)
+from raftmeta.connections.state cimport CONNECTION_CONNECTING, CONNECTION_OPEN
 from raftmeta.doors.zookeeper.access cimport access_allows
 from raftmeta.doors.zookeeper.audit cimport audit_refused, audit_session
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, zk_connected_encode
-from raftmeta.doors.zookeeper.output cimport connection_end, connection_fail, connection_next_turn, connection_touch
+from raftmeta.doors.zookeeper.output cimport connection_appended
+from raftmeta.doors.zookeeper.quotas cimport quotas_grant, quotas_session_ended
 from raftmeta.doors.zookeeper.reads cimport reads_pin
-from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done, wait_in_line
+from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done
 from raftmeta.doors.zookeeper.session_keys cimport (FORMAT_SESSION_VALUE_BYTES, SessionValue, session_enter,
                                                     session_find, session_is_password, session_key, session_leave,
                                                     session_value)
 from raftmeta.doors.zookeeper.state cimport (STEP_BEGIN, STEP_CLAIM, STEP_GRANT, STEP_KEY, STEP_LOOK, STEP_REACH,
-                                             STEP_RENEW, TASK_CONNECT, TASK_KEEP_ALIVE, ZK_CONNECTING, ZK_OPEN,
-                                             bytes_of)
+                                             STEP_RENEW, TASK_CONNECT, TASK_KEEP_ALIVE, bytes_of)
 from raftmeta.doors.zookeeper.tasks cimport command_submit, random_bytes
 from raftmeta.native.threads cimport wall_now_ms
-from raftmeta.net.unbound cimport UNBOUND_NONE, unbound_remove
 from raftmeta.security.audit_queue cimport AUDIT_SESSION_OPEN
-from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, PERMISSION_DENIED, status_t
+from raftmeta.status cimport ID_CONFLICT, LEASE_EXPIRED, OK, PERMISSION_DENIED, QUOTA_EXCEEDED, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMPARE_CREATE_REVISION, COMPARE_EQUAL, KEY_BYTES_MAX, LEASES_MAX, OP_CREATE,
                                      OP_DELETE, Bytes, Compare, LeaseItem, Op, Txn, command_clear)
@@ -43,36 +46,34 @@ cdef const char* NOTE = b"zookeeper session"
 # --- the answer -------------------------------------------------------------------------------------------------------
 cdef void _answer(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     if zk_connected_encode(&connection.connect, <int32_t>connection.timeout_ms, connection.session,
-                           connection.password, connection.is_read_only, &connection.out) != OK:
-        connection_fail(door, connection)
+                           connection.password, connection.is_read_only, &connection.base.out) != OK:
+        connection_fail(&door.base, &connection.base)
         return
-    connection.state = ZK_OPEN
-    connection.is_heard = True
+    connection.base.state = CONNECTION_OPEN
+    connection.told_ns = 0
     connection.since_ms = <int64_t>wall_now_ms()
     audit_session(door, connection, AUDIT_SESSION_OPEN)
-    if connection.unbound != UNBOUND_NONE:
-        unbound_remove(&door.unbound, connection.unbound)
-        connection.unbound = UNBOUND_NONE
-    connection_touch(door, connection)
-    connection_next_turn(door, connection)      # what the client has sent behind its connect request
+    connection_prove(&door.base, &connection.base)
+    connection_appended(door, connection)
+    connection_next_turn(&door.base, &connection.base)      # what the client has sent behind its connect request
 
 
 # The session is gone, or its password is wrong: nobody is told which.
 cdef void _say_ended(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     memset(connection.password, 0, ZK_PASSWORD_BYTES)
     connection.session = 0
-    if zk_connected_encode(&connection.connect, 0, 0, connection.password, False, &connection.out) != OK:
-        connection_fail(door, connection)
+    if zk_connected_encode(&connection.connect, 0, 0, connection.password, False, &connection.base.out) != OK:
+        connection_fail(&door.base, &connection.base)
         return
-    connection_touch(door, connection)
-    connection_end(door, connection)
+    connection_appended(door, connection)
+    connection_end(&door.base, &connection.base)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 cdef void _submit(ZkDoor* door, ZkConnection* connection, uint8_t step) noexcept nogil:
     connection.step = step
     if command_submit(door, connection, TASK_CONNECT, NULL, True, NULL) != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
 
 
 # Only sessions of the cluster have this bit in their number. Nothing hangs on others: a minority made them up.
@@ -83,11 +84,15 @@ cdef inline uint64_t _mark_of_cluster() noexcept nogil:
 cdef void _grant(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     if not random_bytes(&connection.session, sizeof(uint64_t)) or not random_bytes(connection.password,
                                                                                    ZK_PASSWORD_BYTES):
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return
     # Clients read it as a signed number, and some of them take a negative one for an error.
     connection.session &= ~(<uint64_t>1 << 63)
     connection.session |= _mark_of_cluster()    # never 0, and never as small as a number that a person chose
+    if not quotas_grant(door, connection, connection.timeout_ms + <uint32_t>door.limits.tick_ms):
+        audit_refused(door, connection, QUOTA_EXCEEDED)
+        connection_fail(&door.base, &connection.base)
+        return
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_GRANT
     door.command.id = connection.session
@@ -129,7 +134,7 @@ cdef void _make_key(ZkDoor* door, ZkConnection* connection, uint64_t seen) noexc
     txn.then_count = 2 if seen != 0 else 1
     txn.else_first = txn.then_count
     if not has_room or not door.command.ops.push(op) or not door.command.txns.push(txn):
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return
     _submit(door, connection, STEP_CLAIM if seen != 0 else STEP_KEY)
 
@@ -144,14 +149,14 @@ cdef void _renew(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     if door.command.leases.push(item):
         _submit(door, connection, STEP_RENEW)
     else:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
 
 
 cdef void _look(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef SessionValue value
     cdef uint64_t create_revision = 0
     if not round_is_done(door, connection.round) or not reads_pin(door, door.position):
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return
     if (not session_find(door, connection.session, &value, &create_revision)
             or not session_is_password(&value, connection.password)):
@@ -161,7 +166,7 @@ cdef void _look(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     if session_enter(door, connection):
         _make_key(door, connection, create_revision)
     else:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
 
 
 # A client that has seen more than this node waits until this node has seen as much; one that has seen more than the
@@ -171,13 +176,13 @@ cdef void _reach(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         if connection.round == 0:
             connection.round = round_ask(door)
         elif round_is_done(door, connection.round) and door.position >= connection.fence:
-            door.counters.refused += 1
-            connection_fail(door, connection)
+            door.base.counters.refused += 1
+            connection_fail(&door.base, &connection.base)
             return
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return
     if connection.claimed > connection.fence:
-        connection_fail(door, connection)       # yet another connection has it by now
+        connection_fail(&door.base, &connection.base)       # yet another connection has it by now
         return
     _answer(door, connection)
 
@@ -190,7 +195,7 @@ cdef void _serve_read_only(ZkDoor* door, ZkConnection* connection) noexcept nogi
     cdef bint is_welcome = door.position >= connection.connect.zxid     # never shown less than it saw elsewhere
     if is_welcome and connection.session & _mark_of_cluster():
         if not reads_pin(door, door.position):
-            wait_in_line(door, connection)
+            connection_wait(&door.base, &connection.base)
             return
         is_welcome = (session_find(door, connection.session, &value, &create_revision)
                       and session_is_password(&value, connection.password))
@@ -201,8 +206,8 @@ cdef void _serve_read_only(ZkDoor* door, ZkConnection* connection) noexcept nogi
                       and random_bytes(connection.password, ZK_PASSWORD_BYTES))
         connection.session = connection.session & (_mark_of_cluster() - 1) | 1
     if not is_welcome:
-        door.counters.refused += 1
-        connection_fail(door, connection)       # its client tries another node
+        door.base.counters.refused += 1
+        connection_fail(&door.base, &connection.base)       # its client tries another node
         return
     connection.is_read_only = True
     _answer(door, connection)
@@ -213,22 +218,22 @@ cdef void _begin(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         if connection.connect.is_read_only and door.watch != NULL and access_allows(door, connection):
             _serve_read_only(door, connection)
         else:
-            connection_fail(door, connection)   # its client tries another node
+            connection_fail(&door.base, &connection.base)   # its client tries another node
         return
     if door.is_serving and not access_allows(door, connection):
-        door.counters.refused += 1
+        door.base.counters.refused += 1
         audit_refused(door, connection, PERMISSION_DENIED)
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
         return
     if not door.is_serving:
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return
     if connection.session == 0:
         _grant(door, connection)
         return
     connection.step = STEP_LOOK
     connection.round = round_ask(door)
-    wait_in_line(door, connection)
+    connection_wait(&door.base, &connection.base)
 
 
 cdef void sessions_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
@@ -244,7 +249,7 @@ cdef void sessions_connect(ZkDoor* door, ZkConnection* connection, const ZkConne
     cdef int32_t least = <int32_t>(TICKS_MIN * door.limits.tick_ms)
     cdef int32_t most = <int32_t>(TICKS_MAX * door.limits.tick_ms)
     connection.connect = connect[0]
-    connection.state = ZK_CONNECTING
+    connection.base.state = CONNECTION_CONNECTING
     connection.step = STEP_BEGIN
     connection.timeout_ms = <uint32_t>min(max(connect.timeout_ms, least), most)
     connection.session = connect.session
@@ -272,7 +277,7 @@ cdef void _claimed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) n
     if not _has_succeeded(task):            # another connection was faster, or the session has ended meanwhile
         connection.step = STEP_LOOK
         connection.round = round_ask(door)
-        wait_in_line(door, connection)
+        connection_wait(&door.base, &connection.base)
         return
     connection.fence = task.ticket.revision
     door.counters.sessions_moved += connection.step == STEP_CLAIM
@@ -294,7 +299,7 @@ cdef void _renewed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) n
     read_array(&reader, 1)
     ttl_ms = read_uint(&reader, number_max())
     if reader.status != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
     elif ttl_ms == 0:
         _say_ended(door, connection)
     else:
@@ -304,14 +309,15 @@ cdef void _renewed(ZkDoor* door, ZkConnection* connection, const ZkTask* task) n
 
 cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* task) noexcept nogil:
     cdef status_t status = task.ticket.status
-    if connection.state != ZK_CONNECTING:
+    if connection.base.state != CONNECTION_CONNECTING:
         return
     if status == ID_CONFLICT and connection.step == STEP_GRANT:
+        quotas_session_ended(door, connection.session)
         _grant(door, connection)
     elif status == LEASE_EXPIRED and connection.step == STEP_CLAIM:
         _say_ended(door, connection)
     elif status != OK:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
     elif connection.step == STEP_RENEW:
         _renewed(door, connection, task)
     elif connection.step != STEP_GRANT:
@@ -319,7 +325,7 @@ cdef void sessions_done(ZkDoor* door, ZkConnection* connection, const ZkTask* ta
     elif session_enter(door, connection):
         _make_key(door, connection, 0)
     else:
-        connection_fail(door, connection)
+        connection_fail(&door.base, &connection.base)
 
 
 # --- keep-alives ------------------------------------------------------------------------------------------------------
@@ -336,11 +342,17 @@ cdef bint _add(ZkDoor* door, uint64_t session) noexcept nogil:
     item.lease = session
     if not door.command.leases.push(item):
         return False
+    holding_renew(&door.base.accounts.leases, session, door.base.now_ns)
     if door.command.leases.size == LEASES_MAX:
         if _send(door) != OK:
             return False
         door.command.leases.clear()
     return True
+
+
+# Since its session was kept alive last.
+cdef inline bint _is_heard(const ZkConnection* connection) noexcept nogil:
+    return connection.base.heard_ns != connection.told_ns
 
 
 cdef bint _add_all(ZkDoor* door) noexcept nogil:
@@ -350,22 +362,22 @@ cdef bint _add_all(ZkDoor* door) noexcept nogil:
     for i in range(door.heard.size):
         if not _add(door, door.heard.data[i]):
             return False
-    for place in range(door.limits.connections_max):
+    for place in range(door.base.limits.connections_max):
         connection = &door.connections[place]
-        if connection.state != ZK_OPEN or not connection.is_heard or connection.is_read_only:
+        if connection.base.state != CONNECTION_OPEN or not _is_heard(connection) or connection.is_read_only:
             continue
         if not _add(door, connection.session):
             return False
-        connection.is_heard = False
+        connection.told_ns = connection.base.heard_ns
     return True
 
 
 cdef void sessions_keep_alive(ZkDoor* door) noexcept nogil:
     if door.is_minority:
         door.heard.clear()          # words that are old by the time there is a leader again
-    if door.now_ns < door.keep_alive_ns or door.keep_alives != 0 or door.session == 0:
+    if door.base.now_ns < door.keep_alive_ns or door.keep_alives != 0 or door.session == 0:
         return
-    door.keep_alive_ns = door.now_ns + <uint64_t>door.limits.tick_ms * 1_000_000 // KEEP_ALIVES_PER_TICK
+    door.keep_alive_ns = door.base.now_ns + <uint64_t>door.limits.tick_ms * 1_000_000 // KEEP_ALIVES_PER_TICK
     command_clear(&door.command)
     door.command.kind = COMMAND_LEASE_KEEP_ALIVE
     if _add_all(door) and door.command.leases.size != 0:
@@ -375,6 +387,6 @@ cdef void sessions_keep_alive(ZkDoor* door) noexcept nogil:
 
 cdef void sessions_leave(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     # Only a connection with a fence has proved that the session is its own. Without memory the word does not count.
-    if connection.fence != 0 and connection.is_heard and not connection.has_ended:
+    if connection.fence != 0 and _is_heard(connection) and not connection.base.has_ended:
         door.heard.push(connection.session)
     session_leave(door, connection)

@@ -4,43 +4,34 @@
 # writes to until the unwatch is answered.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.accounts_state cimport Account
+from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
 from raftmeta.doors.zookeeper.auth cimport ZkAuthSettings, ZkSasl, ZkSaslUser, ZkSpeaker
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, ZkConnect
 from raftmeta.doors.zookeeper.translate cimport ZkArena
-from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatchTable
+from raftmeta.doors.zookeeper.watch_table cimport ZkWatchList, ZkWatchTable
 from raftmeta.loop.loop cimport Loop, NodeStatus
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
 from raftmeta.machine.state cimport Machine
 from raftmeta.machine.tree_state cimport Root
 from raftmeta.machine.watch_state cimport Watch
 from raftmeta.native.containers cimport Map64, Ring, Vec
-from raftmeta.native.threads cimport Published, pthread_t
-from raftmeta.net.stream cimport Stream
-from raftmeta.net.unbound cimport Unbound
+from raftmeta.native.threads cimport Published
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, index_t
-from raftmeta.security.tls_state cimport TlsCounters, TlsPort
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes, Command
 
 cdef enum:
-    NOWHERE = 0xFFFFFFF         # a place that no connection has
     ZK_FRAME_BYTES_MAX = (1 << 20) + 1024       # jute.maxbuffer of 1 MiB, and its slack
     TUNE_TASKS_MAX = 1024       # requests of one connection under way; then it is not read on
     TUNE_TASK_BYTES = 4 << 20   # bytes of them
     TUNE_READS_PASSED = 64      # reads of one connection that wait while a write behind them is on its way
     TUNE_OUT_BYTES = 1 << 18    # waiting to be sent: a connection with more is not read on
     TUNE_OUT_BYTES_MAX = 64 << 20       # of events and answers that it does not read: then it is closed
-    TUNE_TURN_BYTES = 1 << 21   # of answers made in one turn; then the others are looked at
     FORMAT_SESSION_KEY_BYTES = 26       # "-sessions/" and 16 hexadecimal digits, behind the root
     ROOT_BYTES_MAX = 64
     SUPER_DIGEST_BYTES_MAX = 256
 
 cdef struct ZkLimits:
-    uint32_t connections_max
-    uint32_t unbound_max        # connections that have no session yet
-    uint32_t unbound_of_address_max
-    uint64_t hello_timeout_ns   # from the accept to the session
-    uint64_t bytes_under_way_max        # requests of all connections; and as much of what is none yet
-    uint64_t memory_max         # answers and events that wait for all connections
     uint32_t writes_max         # commands under way
     uint32_t tick_ms            # sessions last 2 to 20 of them
     uint32_t words_allowed      # 1 << FourLetterWord
@@ -51,13 +42,6 @@ cdef struct ZkLimits:
     bint reads_linearizable
     bint has_ttl                # nodes with a time to live may be made
     bint needs_rights
-
-cdef enum ZkConnectionState:
-    ZK_FREE = 0
-    ZK_GREETING = 1             # the connect request, or a word of four letters, is awaited
-    ZK_CONNECTING = 2           # its session is being made, or found
-    ZK_OPEN = 3
-    ZK_CLOSING = 4              # what is in `out` is sent, then it is closed
 
 # The purpose of a ticket.
 cdef enum ZkTaskKind:
@@ -84,6 +68,7 @@ cdef struct ZkTask:
     ZkTask* previous_out        # of all with a ticket (ZkDoor.out)
     ZkTask* next_out
     Ticket* ticket              # once DONE
+    Account* account            # that its bytes are counted in; held; NULL: nobody's
     uint64_t session            # the door's, that its command was encoded for; 0: none
     uint64_t sequence           # of its command; 0: none
     uint64_t after              # sequence of the write of its session before it
@@ -126,25 +111,10 @@ cdef struct ZkTraffic:
     uint32_t latency_most_ms
 
 cdef struct ZkConnection:
-    Stream stream
-    uint32_t generation
-    uint8_t state               # ZkConnectionState
+    Connection base             # first; it is unbound until it has a session
     uint8_t step                # ZkConnectStep, while CONNECTING
-    uint8_t is_reading          # epoll tells of bytes to read
-    uint8_t is_blocked          # the socket took not all of `out`
-    uint8_t is_dirty            # in ZkDoor.dirty
-    uint8_t waits_for_turn      # it has more to do, and comes again in the next turn
     uint8_t is_read_only
-    uint8_t is_waiting          # in ZkDoor.waiting
-    uint8_t is_heard            # since its session was kept alive last
-    uint8_t has_ended           # nothing of it is read any more: it closed its session, or failed to prove its name
-    uint64_t heard_ns
-    uint64_t sent_ns
-    uint64_t part_ns            # since when `received` begins with the frame that it begins with
-    Vec[uint8_t] received       # bytes that are no whole frame yet, or were not looked at
-    Vec[uint8_t] out
-    size_t out_offset           # bytes of `out` that are gone
-    uint64_t counted            # of it in ZkDoor.answer_bytes
+    uint64_t told_ns            # heard_ns, as a keep-alive of its session told it last
     ZkTask* first               # requests under way, in order
     ZkTask* last
     uint32_t task_count
@@ -162,10 +132,8 @@ cdef struct ZkConnection:
     uint64_t round              # read round that it waits for, while CONNECTING
     ZkSpeaker speaker
     ZkSasl sasl
-    ZkWatch* watches
+    ZkWatchList watches
     uint64_t event_mark         # of the last event that it was told
-    uint64_t address            # net/unbound address_of_socket
-    uint32_t unbound            # its entry in ZkDoor.unbound, until it has a session
     int64_t since_ms            # wall time of its session
     int64_t answered_ms         # ... of the last answer
     int32_t last_xid
@@ -175,11 +143,7 @@ cdef struct ZkConnection:
     ZkTraffic traffic
 
 cdef struct ZkCounters:
-    uint64_t connections        # open now
-    uint64_t accepted
-    uint64_t turned_away
-    uint64_t refused            # closed for what they said
-    uint64_t evicted            # closed for what they did not say, or read
+    ConnectionCounters base
     uint64_t sessions           # served now
     uint64_t sessions_opened
     uint64_t sessions_moved     # that came here from another connection or node
@@ -192,7 +156,6 @@ cdef struct ZkCounters:
     uint64_t watches
     uint64_t watched_paths
     uint64_t memory
-    TlsCounters tls
 
 cdef struct ZkTreeSize:
     uint64_t nodes
@@ -207,6 +170,7 @@ cdef struct ZkCensus:
     uint8_t[KEY_BYTES_MAX + 1] key      # the next part begins with the first key that is not below this one
 
 cdef struct ZkDoor:
+    Connections base            # first
     Loop* loop
     ZkLimits limits
     uint8_t root_length
@@ -219,27 +183,10 @@ cdef struct ZkDoor:
     uint8_t[SUPER_DIGEST_BYTES_MAX] super_digest
     Vec[uint8_t] sasl_texts
     Vec[ZkSaslUser] sasl_users
-    int epoll
-    int listener
-    int wake_fd
-    TlsPort tls
     Mailbox* mailbox
-    pthread_t thread
-    bint is_running
-    uint64_t now_ns             # of the turn
     uint64_t started_ns
-    uint64_t sweep_ns
-    uint64_t accept_ns          # not 0: no descriptors were left, and nobody is accepted before
-    bint is_resting             # the listener is out of epoll for that
-    bint has_mail
     bint has_submitted
-    ZkConnection* connections
-    Vec[uint32_t] free          # places
-    Vec[uint32_t] dirty         # places with something to send, or more to do
-    Vec[uint32_t] waiting       # places that wait for a read round, for the position, or for a pause
-    Unbound unbound
-    uint32_t handshake_steps
-    uint64_t descriptors_max
+    ZkConnection* connections   # those of `base`
     Map64[uint32_t] sessions    # place + 1 of the connection that serves it
     ZkWatchTable table
     Vec[uint32_t] places        # scratch of events
@@ -259,10 +206,6 @@ cdef struct ZkDoor:
     uint64_t keep_alive_ns      # when the next one is due
     ZkTask* out                 # tasks with a ticket
     bint has_pause              # one of `waiting` waits for a moment of the clock
-    uint64_t bytes_under_way    # of requests
-    uint64_t part_bytes         # of `received`: they keep no whole request of others from being taken
-    uint64_t answer_bytes
-    uint64_t turn_bytes
     # Changes.
     WatchSignal signal          # of the watch over the sessions' keys and the tree
     Watch* watch                # NULL: none
@@ -292,27 +235,13 @@ cdef struct ZkDoor:
     ZkArena arena
     Vec[uint8_t] payload
     Vec[uint8_t] body
-    uint8_t* buffer             # of reading
     ZkTraffic traffic
     ZkTreeSize size             # of the tree, as it was counted last (words.pyx)
     uint64_t counted_ns         # when; 0: never
     ZkCensus census
     ZkCounters counters
     # Shared:
-    uint32_t is_closing
     Published[ZkCounters] published
-
-cdef inline uint32_t place_of(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:
-    return <uint32_t>(connection - door.connections)
-
-# The connection that stood at place with this generation; NULL: it is gone.
-cdef inline ZkConnection* connection_at(ZkDoor* door, uint32_t place, uint32_t generation) noexcept nogil:
-    if place >= door.limits.connections_max:
-        return NULL
-    cdef ZkConnection* connection = &door.connections[place]
-    if connection.state == ZK_FREE or connection.generation != generation:
-        return NULL
-    return connection
 
 cdef inline Bytes bytes_of(const uint8_t* data, size_t length) noexcept nogil:
     cdef Bytes bytes

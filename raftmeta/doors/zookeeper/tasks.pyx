@@ -8,8 +8,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta.doors.zookeeper.state cimport (NOWHERE, STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_OPEN, TASK_WRITE,
-                                             bytes_of, place_of, task_payload)
+from raftmeta.connections.accounts_state cimport account_drop, account_hold
+from raftmeta.connections.state cimport NOWHERE, bytes_begin, bytes_end
+from raftmeta.doors.zookeeper.state cimport (STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_OPEN, TASK_WRITE, bytes_of,
+                                             task_payload)
 from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, submission_create, submission_payload)
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport ticket_create, ticket_drop
@@ -37,16 +39,18 @@ cdef ZkTask* task_create(ZkDoor* door, ZkConnection* connection, uint8_t kind, c
         return NULL
     task.kind = kind
     task.stage = STAGE_WAITS
-    task.begun_ns = door.now_ns
-    task.place = place_of(door, connection) if connection != NULL else <uint32_t>NOWHERE
-    task.generation = connection.generation if connection != NULL else 0
+    task.begun_ns = door.base.now_ns
+    task.place = connection.base.place if connection != NULL else <uint32_t>NOWHERE
+    task.generation = connection.base.generation if connection != NULL else 0
     task.frame_length = frame.length
     task.payload_length = payload.length
     if frame.length:
         memcpy(<uint8_t*>task + sizeof(ZkTask), frame.data, frame.length)
     if payload.length:
         memcpy(<uint8_t*>task + sizeof(ZkTask) + frame.length, payload.data, payload.length)
-    door.bytes_under_way += sizeof(ZkTask) + frame.length + payload.length
+    task.account = connection.base.account if connection != NULL else NULL
+    account_hold(task.account)
+    bytes_begin(&door.base, task.account, sizeof(ZkTask) + frame.length + payload.length)
     return task
 
 
@@ -59,7 +63,8 @@ cdef void task_drop_ticket(ZkTask* task) noexcept nogil:
 
 cdef void task_free(ZkDoor* door, ZkTask* task) noexcept nogil:
     task_drop_ticket(task)
-    door.bytes_under_way -= sizeof(ZkTask) + task.frame_length + task.payload_length
+    bytes_end(&door.base, task.account, sizeof(ZkTask) + task.frame_length + task.payload_length)
+    account_drop(task.account)
     free(task)
 
 
@@ -197,9 +202,9 @@ cdef void door_session_tend(ZkDoor* door) noexcept nogil:
     cdef uint64_t pause_ns = TUNE_OPEN_AGAIN_NS
     if door.session != 0:
         pause_ns = door.limits.session_ttl_ms * 1_000_000 // RENEWALS_PER_TTL
-    if door.is_opening or (door.open_ns != 0 and door.now_ns - door.open_ns < pause_ns):
+    if door.is_opening or (door.open_ns != 0 and door.base.now_ns - door.open_ns < pause_ns):
         return
-    door.open_ns = door.now_ns
+    door.open_ns = door.base.now_ns
     if door.session == 0 and door.opening == 0:
         if not random_bytes(&door.opening, sizeof(door.opening)):
             door.opening = 0

@@ -21,13 +21,19 @@ cdef enum ZkHearing:
     HEARS_BELOW = 8
     HEARS_ANY = 15
 
+# The watches of one connection.
+cdef struct ZkWatchList:
+    ZkWatch* first
+    uint32_t count              # of modes that are set
+    uint32_t* also              # the same count of its account; NULL: none
+
 cdef struct ZkWatch:
     ZkWatch* next_here          # of its path
     ZkWatch* previous_here
     ZkWatch* next_own           # of its connection
     ZkWatch* previous_own
     ZkWatch* next_pair          # with the same hash of connection and path
-    ZkWatch** own               # head of its connection's list
+    ZkWatchList* own            # of its connection
     ZkWatched* path
     uint32_t place              # of its connection
     uint8_t modes               # ZkHearing
@@ -51,13 +57,15 @@ cdef void watch_table_init(ZkWatchTable* table, uint64_t count_max) noexcept nog
 # All connections have dropped their watches.
 cdef void watch_table_release(ZkWatchTable* table) noexcept nogil
 # own: the list of that connection. OVERLOADED: there are count_max; NO_MEMORY.
-cdef status_t watch_table_add(ZkWatchTable* table, ZkWatch** own, uint32_t place, const Bytes* path,
+cdef status_t watch_table_add(ZkWatchTable* table, ZkWatchList* own, uint32_t place, const Bytes* path,
                               uint8_t mode) noexcept nogil
 # Which of the modes this connection has at the path.
 cdef uint8_t watch_table_modes(ZkWatchTable* table, uint32_t place, const Bytes* path) noexcept nogil
 cdef void watch_table_remove(ZkWatchTable* table, uint32_t place, const Bytes* path, uint8_t modes) noexcept nogil
 # The connection is gone.
-cdef void watch_table_drop(ZkWatchTable* table, ZkWatch** own) noexcept nogil
+cdef void watch_table_drop(ZkWatchTable* table, ZkWatchList* own) noexcept nogil
+# They are counted there from now on. NULL: nowhere.
+cdef void watch_list_count(ZkWatchList* own, uint32_t* also) noexcept nogil
 # Append the places of those who watch the path in one of `modes`, and of those who watch a node above it recursively,
 # if HEARS_BELOW is among the modes. A connection may stand there twice. One-shot modes among `spent` are taken
 # away from all who watch the path. False: no memory; nothing was taken away.

@@ -88,7 +88,13 @@ cdef void _forget_path(ZkWatchTable* table, ZkWatched* watched) noexcept nogil:
     free(watched)
 
 
-cdef ZkWatch* _create(ZkWatchTable* table, ZkWatch** own, uint32_t place, const Bytes* path) noexcept nogil:
+cdef inline void _count(ZkWatchList* own, int by) noexcept nogil:
+    own.count += by
+    if own.also != NULL:
+        own.also[0] += by
+
+
+cdef ZkWatch* _create(ZkWatchTable* table, ZkWatchList* own, uint32_t place, const Bytes* path) noexcept nogil:
     cdef ZkWatched* watched = _path(table, path)
     cdef ZkWatch* watch = <ZkWatch*>calloc(1, sizeof(ZkWatch)) if watched != NULL else NULL
     cdef ZkWatch** slot = table.by_pair.insert(_pair_of(watched.hash, place)) if watch != NULL else NULL
@@ -106,14 +112,14 @@ cdef ZkWatch* _create(ZkWatchTable* table, ZkWatch** own, uint32_t place, const 
         watched.first.previous_here = watch
     watched.first = watch
     watch.own = own
-    watch.next_own = own[0]
-    if own[0] != NULL:
-        own[0].previous_own = watch
-    own[0] = watch
+    watch.next_own = own.first
+    if own.first != NULL:
+        own.first.previous_own = watch
+    own.first = watch
     return watch
 
 
-cdef status_t watch_table_add(ZkWatchTable* table, ZkWatch** own, uint32_t place, const Bytes* path,
+cdef status_t watch_table_add(ZkWatchTable* table, ZkWatchList* own, uint32_t place, const Bytes* path,
                               uint8_t mode) noexcept nogil:
     cdef ZkWatch* watch = _find(table, place, path)
     if watch != NULL and watch.modes & mode:
@@ -126,6 +132,7 @@ cdef status_t watch_table_add(ZkWatchTable* table, ZkWatch** own, uint32_t place
         return NO_MEMORY
     watch.modes |= mode
     table.count += 1
+    _count(own, 1)
     table.recursive += mode == HEARS_BELOW
     return OK
 
@@ -154,7 +161,7 @@ cdef void _destroy(ZkWatchTable* table, ZkWatch* watch) noexcept nogil:
     if watch.previous_own != NULL:
         watch.previous_own.next_own = watch.next_own
     else:
-        watch.own[0] = watch.next_own
+        watch.own.first = watch.next_own
     if watch.next_own != NULL:
         watch.next_own.previous_own = watch.previous_own
     free(watch)
@@ -166,7 +173,9 @@ cdef void _take(ZkWatchTable* table, ZkWatch* watch, uint8_t modes) noexcept nog
     cdef uint8_t gone = watch.modes & modes
     cdef uint8_t mode = 1
     while mode <= HEARS_BELOW:
-        table.count -= (gone & mode) != 0
+        if gone & mode:
+            table.count -= 1
+            _count(watch.own, -1)
         mode <<= 1
     table.recursive -= (gone & HEARS_BELOW) != 0
     watch.modes &= ~modes
@@ -180,9 +189,17 @@ cdef void watch_table_remove(ZkWatchTable* table, uint32_t place, const Bytes* p
         _take(table, watch, modes)
 
 
-cdef void watch_table_drop(ZkWatchTable* table, ZkWatch** own) noexcept nogil:
-    while own[0] != NULL:
-        _take(table, own[0], HEARS_ANY)
+cdef void watch_table_drop(ZkWatchTable* table, ZkWatchList* own) noexcept nogil:
+    while own.first != NULL:
+        _take(table, own.first, HEARS_ANY)
+
+
+cdef void watch_list_count(ZkWatchList* own, uint32_t* also) noexcept nogil:
+    if own.also != NULL:
+        own.also[0] -= own.count
+    own.also = also
+    if also != NULL:
+        also[0] += own.count
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

@@ -9,12 +9,13 @@ from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset, strlen
 
 from raftmeta._core cimport LEADER
+from raftmeta.connections.state cimport CONNECTION_FREE, CONNECTION_OPEN
 from raftmeta.doors.zookeeper.four_letter cimport (MODE_FOLLOWER, MODE_LEADER, MODE_OBSERVER, MODE_READ_ONLY,
                                                    MODE_STANDALONE, WORD_CONS, WORD_DUMP, WORD_MNTR, WORD_SRVR,
                                                    WORD_STAT, WORD_WCHC, WORD_WCHP, ZkConnectionView, ZkPathView,
                                                    ZkServerView, ZkSessionView, four_letter_answer, zk_short_name)
 from raftmeta.doors.zookeeper.reads cimport Below, reads_begin_below, reads_next_below, reads_pin
-from raftmeta.doors.zookeeper.state cimport ZK_FREE, ZK_OPEN, ZkCensus, ZkTreeSize, bytes_of
+from raftmeta.doors.zookeeper.state cimport ZkCensus, ZkTreeSize, bytes_of
 from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatched, watched_path
 from raftmeta.machine.entry cimport Entry, entry_key
 from raftmeta.machine.tree cimport cursor_seek
@@ -108,7 +109,7 @@ cdef void census_go(ZkDoor* door) noexcept nogil:
         if entry == NULL:
             census.is_going = False
             door.size = census.size
-            door.counted_ns = door.now_ns
+            door.counted_ns = door.base.now_ns
             return
         _add(door, &census.size, entry, &view)
     memcpy(census.key, entry_key(entry), entry.key_length)
@@ -137,7 +138,7 @@ cdef void _list_ephemerals(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
 
 # Of a small tree the size is that of now. One that was never counted whole shows as much as was counted.
 cdef ZkTreeSize _size_of_tree(ZkDoor* door) noexcept nogil:
-    cdef bint is_old = door.counted_ns == 0 or door.now_ns - door.counted_ns > TUNE_COUNTED_NS
+    cdef bint is_old = door.counted_ns == 0 or door.base.now_ns - door.counted_ns > TUNE_COUNTED_NS
     if not door.census.is_going and (is_old or door.size.nodes < TUNE_CENSUS_PART):
         _begin_census(door)
         census_go(door)
@@ -207,14 +208,14 @@ cdef void _list_connections(ZkDoor* door, const ZkConnection* asking, Gathered* 
     cdef const ZkConnection* connection
     cdef uint32_t place
     cdef size_t i
-    for place in range(door.limits.connections_max):
+    for place in range(door.base.limits.connections_max):
         connection = &door.connections[place]
-        if connection.state == ZK_FREE or connection == asking:
+        if connection.base.state == CONNECTION_FREE or connection == asking:
             continue
         memset(&view, 0, sizeof(view))
         if not gathered.texts.resize(gathered.texts.size + PEER_BYTES):
             break
-        _peer(connection.stream.fd, <char*>gathered.texts.data + gathered.texts.size - PEER_BYTES)
+        _peer(connection.base.stream.fd, <char*>gathered.texts.data + gathered.texts.size - PEER_BYTES)
         view.session = connection.session
         view.queued = connection.task_count
         view.received = connection.traffic.received
@@ -240,12 +241,12 @@ cdef void _list_sessions(ZkDoor* door, Gathered* gathered) noexcept nogil:
     cdef ZkSessionView view
     cdef const ZkConnection* connection
     cdef uint32_t place
-    for place in range(door.limits.connections_max):
+    for place in range(door.base.limits.connections_max):
         connection = &door.connections[place]
-        if connection.state == ZK_OPEN:
+        if connection.base.state == CONNECTION_OPEN:
             view.session = connection.session
             view.expires_ms = <int64_t>connection.timeout_ms
-            view.expires_ms -= <int64_t>((door.now_ns - connection.heard_ns) // NS_PER_MS)
+            view.expires_ms -= <int64_t>((door.base.now_ns - connection.base.heard_ns) // NS_PER_MS)
             gathered.sessions.push(view)
 
 
@@ -276,8 +277,8 @@ cdef void _list_watches(ZkDoor* door, Gathered* gathered) noexcept nogil:
 cdef uint32_t _watchers(const ZkDoor* door) noexcept nogil:
     cdef uint32_t count = 0
     cdef uint32_t place
-    for place in range(door.limits.connections_max):
-        count += door.connections[place].watches != NULL
+    for place in range(door.base.limits.connections_max):
+        count += door.connections[place].watches.first != NULL
     return count
 
 
@@ -301,9 +302,9 @@ cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered, const ZkTr
     view.watcher_count = _watchers(door)
     view.watched_paths = <uint32_t>door.table.paths
     view.wall_ms = <int64_t>wall_now_ms()
-    view.uptime_ms = (door.now_ns - door.started_ns) // NS_PER_MS
+    view.uptime_ms = (door.base.now_ns - door.started_ns) // NS_PER_MS
     view.open_descriptors = _open_descriptors()
-    view.descriptors_max = <uint32_t>min(door.descriptors_max, <uint64_t>0x7FFFFFFF)
+    view.descriptors_max = <uint32_t>min(door.base.descriptors_max, <uint64_t>0x7FFFFFFF)
     view.address = bytes_of(door.address, door.address_length)
     view.host = bytes_of(<const uint8_t*>gathered.host, strlen(gathered.host))
     view.folder = bytes_of(door.folder.data, door.folder.size)
@@ -312,7 +313,7 @@ cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered, const ZkTr
     view.tick_ms = door.limits.tick_ms
     view.timeout_least_ms = 2 * door.limits.tick_ms
     view.timeout_most_ms = 20 * door.limits.tick_ms
-    view.connections_max = door.limits.connections_max
+    view.connections_max = door.base.limits.connections_max
     view.connections = gathered.connections.data
     view.connection_count = <uint32_t>gathered.connections.size
     view.sessions = gathered.sessions.data

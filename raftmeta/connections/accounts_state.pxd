@@ -1,12 +1,13 @@
 # The structs of quotas: what one principal may use of a node, and what it uses.
 #
-# A principal is a user by its name. Clients that proved no name share the account of their address (net/unbound).
+# A principal is a user by its name. Those who proved no name share the account of their address (net/unbound).
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
 
-# Of one principal, on this node. 0: without bound.
-cdef struct ClientQuotas:
+# Of one principal, at one listener of this node. 0: without bound.
+cdef struct Quotas:
     uint64_t requests_per_s
     uint64_t bytes_per_s        # of commands: what they write into the log and the history
     uint64_t burst_ns           # what was saved up counts for at most so long
@@ -29,16 +30,25 @@ cdef struct Account:
     uint32_t watches
     uint32_t leases
     uint32_t sessions
-    uint64_t bytes              # of requests under way, whole or not
+    uint64_t bytes              # of requests under way
+    uint64_t part_bytes         # of what is no whole request yet
     bucket_t requests
     bucket_t written
-    bucket_t refusals           # answers QUOTA_EXCEEDED; beyond their rate its connections are not read for a while
+    bucket_t refusals           # beyond their rate its connections are not read for a while
 
 # A lease or a session that an account holds, until it must have ended by itself.
 cdef struct Holding:
     Account* account
     uint64_t ttl_ns
     uint64_t until_ns
+
+cdef struct Accounts:
+    uint64_t secret             # of this node's life: nobody can choose a name that shares the account of another
+    Map64[Account*] by_key
+    Map64[Holding] leases       # by id; only while they have a quota
+    Map64[Holding] sessions     # as is
+    uint64_t nameless           # leases whose ids were not told, because their outcome is unknown
+    Vec[uint64_t] ended         # scratch of sweeping them
 
 cdef inline void account_hold(Account* account) noexcept nogil:
     if account != NULL:

@@ -1,0 +1,100 @@
+"""Quotas of principals at the ZooKeeper door: bodies."""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from raftmeta.connections.accounts cimport (accounts_attach, accounts_refused, accounts_spend, holding_begin,
+                                            holding_end)
+from raftmeta.connections.accounts_state cimport Account, Holding, account_drop, account_hold
+from raftmeta.doors.zookeeper.access cimport access_principal
+from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH, ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE,
+                                                ZK_IS_WRITE, ZK_OK, ZK_PING, ZK_REMOVE_WATCHES, ZK_SASL, ZK_SET_WATCHES,
+                                                ZK_SET_WATCHES2, ZK_THROTTLED)
+from raftmeta.doors.zookeeper.watch_table cimport watch_list_count
+from raftmeta.status cimport OK, QUOTA_EXCEEDED
+from raftmeta.wire.commands cimport Bytes
+
+cdef enum:
+    WATCH_KINDS = 5             # of ZkRequest.watches
+
+
+# --- who --------------------------------------------------------------------------------------------------------------
+# Its session was counted for its address so far.
+cdef status_t _move_session(ZkDoor* door, ZkConnection* connection, Account* before) noexcept nogil:
+    cdef Account* account = connection.base.account
+    cdef uint32_t most = door.base.limits.quotas.leases_max
+    cdef Holding* holding = door.base.accounts.leases.find(connection.session)
+    if holding == NULL or holding.account != before:
+        return OK
+    if account.leases >= most:
+        door.base.counters.over_quota += 1
+        return QUOTA_EXCEEDED
+    before.leases -= 1
+    account_drop(before)
+    account.leases += 1
+    account_hold(account)
+    holding.account = account
+    return OK
+
+
+cdef status_t quotas_attach(ZkDoor* door, ZkConnection* connection) noexcept nogil:
+    cdef bint is_certified
+    cdef Bytes name = access_principal(door, connection, &is_certified)
+    cdef Account* before = connection.base.account
+    cdef status_t status = accounts_attach(&door.base, &connection.base, name.data, name.length)
+    if status != OK or connection.base.account == before:
+        return status
+    watch_list_count(&connection.watches, &connection.base.account.watches)
+    return _move_session(door, connection, before) if before != NULL else OK
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+cdef inline bint _is_urgent(int32_t opcode) noexcept nogil:
+    return opcode in (ZK_PING, ZK_DELETE, ZK_CHECK_WATCHES, ZK_REMOVE_WATCHES, ZK_SET_WATCHES, ZK_SET_WATCHES2)
+
+
+cdef int32_t quotas_request(ZkDoor* door, ZkConnection* connection, const ZkRequest* request,
+                            uint32_t length) noexcept nogil:
+    cdef uint64_t wait_ns = 0
+    cdef bint is_write = request.error == ZK_OK and (request.row.traits & ZK_IS_WRITE) != 0
+    if request.opcode in (ZK_AUTH, ZK_SASL, ZK_CLOSE_SESSION):
+        return ZK_OK            # they say who is there, or give back
+    if accounts_spend(&door.base, &connection.base, length if is_write else 0, _is_urgent(request.opcode),
+                      &wait_ns) == 0:
+        return ZK_OK
+    accounts_refused(&door.base, &connection.base)
+    return ZK_THROTTLED
+
+
+cdef bint quotas_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
+    cdef uint32_t most = door.base.limits.quotas.watches_max
+    cdef uint64_t more = request.is_watching or request.opcode == ZK_ADD_WATCH
+    cdef int i
+    if most == 0:
+        return True
+    if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
+        for i in range(WATCH_KINDS):
+            more += request.watches[i].count
+    if more == 0 or connection.base.account.watches + more <= most:
+        return True
+    accounts_refused(&door.base, &connection.base)
+    return False
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+cdef bint quotas_grant(ZkDoor* door, ZkConnection* connection, uint64_t ttl_ms) noexcept nogil:
+    cdef Account* account = connection.base.account
+    cdef uint32_t most = door.base.limits.quotas.leases_max
+    if most == 0:
+        return True
+    if account.leases >= most:
+        accounts_refused(&door.base, &connection.base)
+        return False
+    if holding_begin(&door.base.accounts.leases, connection.session, account, ttl_ms, door.base.now_ns):
+        account.leases += 1
+    return True
+
+
+cdef void quotas_session_ended(ZkDoor* door, uint64_t session) noexcept nogil:
+    cdef Account* account = holding_end(&door.base.accounts.leases, session)
+    if account != NULL:
+        account.leases -= 1
