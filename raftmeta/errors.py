@@ -23,11 +23,13 @@
     │   ├── FutureRevision          ... newer than anything this node has applied
     │   ├── CommandRefused          over a limit, not a counter, ...: the message says which
     │   ├── ZnodeRefused            an operation on znodes: `position` says which, `code` why, by ZooKeeper's numbers
+    │   ├── GroupRefused            a request for a worker group: `code` says why, by Kafka's numbers
     │   ├── Rejected                a command of a user machine said no; `details` as it gave them
     │   ├── CommandFailed           ... raised something else: nothing of it stays; `kind` names the exception
     │   └── ChangeRefused           a change of membership: would leave no quorum, names no member, ...
     ├── OutcomeUnknown              may be applied or not; `ticket.result(timeout_s)` goes on with the same operation
     │   └── OutcomeTimeout          ... within the time given                                   (TimeoutError)
+    │       └── GroupTimeout        a member has joined, and the phase of its group has not ended
     ├── Lagged                      a watcher was too slow; `revision` is where to go on
     ├── Fatal                       this node has stopped and keeps its files
     │   └── DiskFailed    StorageCorrupt    InvariantBroken    OutOfMemory    StateDiverged    HistoryLost
@@ -63,6 +65,8 @@ __all__ = [
     "ForeignFolder",
     "ForkedProcess",
     "FutureRevision",
+    "GroupRefused",
+    "GroupTimeout",
     "HistoryLost",
     "IdConflict",
     "InvalidArgument",
@@ -293,6 +297,21 @@ class ZnodeRefused(Refused):
         self.code = code
 
 
+class GroupRefused(Refused):
+    """A request for a worker group was refused and changed nothing.
+
+    code: why, as Kafka's protocol numbers it: 22 ILLEGAL_GENERATION, 23 INCONSISTENT_GROUP_PROTOCOL, 24
+    INVALID_GROUP_ID, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS, 68 NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 79
+    MEMBER_ID_REQUIRED (join again with member_id), 81 GROUP_MAX_SIZE_REACHED, 82 FENCED_INSTANCE_ID.
+    member_id: of code 79, else empty.
+    """
+
+    def __init__(self, message: str, *, code: int = 0, member_id: str = "", revision: int = 0) -> None:
+        super().__init__(message, revision=revision)
+        self.code = code
+        self.member_id = member_id
+
+
 class Rejected(Refused):
     """A command of a user machine says no. Raise it before any change, because earlier changes stay.
 
@@ -333,6 +352,17 @@ class OutcomeUnknown(RaftmetaError):
 
 class OutcomeTimeout(OutcomeUnknown, TimeoutError):
     """The time-out passed after the operation was proposed."""
+
+
+class GroupTimeout(OutcomeTimeout):
+    """The time-out passed while a member of a worker group waited for the end of a phase.
+
+    The request itself was done. member_id: ask again with it to go on waiting; that is no second member.
+    """
+
+    def __init__(self, message: str, *, member_id: str) -> None:
+        super().__init__(message)
+        self.member_id = member_id
 
 
 # --- watches --------------------------------------------------------------------------------------------------------
@@ -464,6 +494,8 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     statuses.RIGHTS_LIMIT: (CommandRefused, "there are as many users, roles or grants as there may be"),
     statuses.ZNODE_WRITE: (CommandRefused, "the key is a znode: change it by a request for znodes"),
     statuses.ZNODE_REFUSED: (ZnodeRefused, "an operation on znodes was refused"),
+    statuses.GROUP_WRITE: (CommandRefused, "the key is of a worker group: change it by a request for groups"),
+    statuses.GROUP_REFUSED: (GroupRefused, "a request for a worker group was refused"),
     statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }
 
@@ -545,6 +577,27 @@ _ZNODE_REFUSALS = {
     -112: "SESSIONEXPIRED: the lease of the request is gone, or it has none and makes an ephemeral",
     -114: "INVALIDACL: the list of rights is empty, or has an entry that means nobody",
 }
+
+
+_GROUP_REFUSALS = {
+    22: "ILLEGAL_GENERATION: the group is at another generation; join again",
+    23: "INCONSISTENT_GROUP_PROTOCOL: no protocol, or none that all members have, or another type",
+    24: "INVALID_GROUP_ID: another key stands in the place of the group",
+    25: "UNKNOWN_MEMBER_ID: the group has no such member; join again without an id",
+    27: "REBALANCE_IN_PROGRESS: members join for the next generation; join again",
+    68: "NON_EMPTY_GROUP: the group has members",
+    69: "GROUP_ID_NOT_FOUND: there is no such group",
+    79: "MEMBER_ID_REQUIRED: join again with the id that was given",
+    81: "GROUP_MAX_SIZE_REACHED: the group has as many members as it may",
+    82: "FENCED_INSTANCE_ID: another member holds this instance",
+}
+
+
+def group_refused(code: int, revision: int, member_id: str = "") -> GroupRefused:
+    """The error of a request for a worker group. code: Kafka's."""
+    why = _GROUP_REFUSALS.get(code, f"code {code}")
+    message = f"the group refused the request, and nothing changed: {why}"
+    return GroupRefused(message, code=code, member_id=member_id, revision=revision)
 
 
 def znode_refused(position: int, code: int, revision: int) -> ZnodeRefused:

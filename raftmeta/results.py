@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from raftmeta.operations import KeyRecord, RangeResult, TxnResult, Znode, ZnodeCreated, ZnodeStat
+from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult, Znode, ZnodeCreated, ZnodeStat
 
 __all__ = [
     "Grant",
+    "GroupInfo",
+    "GroupJoined",
+    "GroupListed",
+    "GroupMember",
+    "GroupSynced",
     "MemberStatus",
     "NodeEvent",
     "NodeStatus",
@@ -48,6 +53,69 @@ class ZnodesReply:
     results: list[ZnodeCreated | ZnodeStat | None]
     revision: int
     index: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a worker group. said: what it says under the protocol of the group. assignment: its last one."""
+
+    member_id: str
+    instance: str
+    client: str
+    said: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJoined:
+    """A member at the beginning of a generation.
+
+    members: all of them, for the leader; else empty. skip_assignment: the leader took the place of another holder of
+    its instance, and is to assign nothing. fence: of the generation; writes under it end with it.
+    """
+
+    member_id: str
+    generation: int
+    leader_id: str
+    protocol_type: str
+    protocol: str
+    members: tuple[GroupMember, ...]
+    skip_assignment: bool
+    fence: Fence
+
+    @property
+    def is_leader(self) -> bool:
+        return self.member_id == self.leader_id
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSynced:
+    """The assignment of a member. fence: of this assignment; it ends with the next one, and with the member."""
+
+    assignment: bytes
+    fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """A worker group as of one revision. state: Empty, Preparing, Completing or Stable."""
+
+    state: str
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader_id: str
+    members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListed:
+    """A worker group in a list."""
+
+    group: str
+    state: str
+    generation: int
+    protocol_type: str
 
 
 @dataclass(frozen=True, slots=True)

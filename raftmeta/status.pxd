@@ -31,6 +31,8 @@ cdef enum:
     RIGHTS_LIMIT = 20           # rights: as many users, roles or grants as there may be
     ZNODE_WRITE = 21            # the key is a znode: only requests for znodes change it
     ZNODE_REFUSED = 22          # an operation of a request for znodes; the detail has its position and ZooKeeper's code
+    GROUP_WRITE = 23            # the key is of a worker group: only requests for groups change it
+    GROUP_REFUSED = 24          # a request for a worker group; the detail is Kafka's code
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32

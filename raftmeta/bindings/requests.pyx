@@ -11,9 +11,9 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.revision cimport new_revision
-from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_OUTCOME, PURPOSE_RANGE,
-                                      PURPOSE_RECORD, PURPOSE_REVISION, PURPOSE_VALUES, PURPOSE_ZNODES, Request,
-                                      command_answer, take_revision)
+from raftmeta.bindings.verbs cimport (PURPOSE_BYTES, PURPOSE_GROUP, PURPOSE_NOTHING, PURPOSE_NUMBER, PURPOSE_OUTCOME,
+                                      PURPOSE_RANGE, PURPOSE_RECORD, PURPOSE_REVISION, PURPOSE_VALUES, PURPOSE_ZNODES,
+                                      Request, command_answer, take_revision)
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES,
@@ -394,7 +394,7 @@ def answer_value(int purpose, uint64_t revision, uint64_t index, bytes body not 
         return None
     if purpose == PURPOSE_BYTES or purpose == PURPOSE_OUTCOME:
         return body
-    if purpose < PURPOSE_RECORD or purpose == PURPOSE_ZNODES:
+    if purpose < PURPOSE_RECORD or purpose == PURPOSE_ZNODES or purpose == PURPOSE_GROUP:
         return command_answer(<uint8_t>purpose, revision, index, data, length)
     values = read_values(data, length)
     if purpose == PURPOSE_RECORD:

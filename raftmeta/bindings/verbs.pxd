@@ -22,6 +22,7 @@ cdef enum Purpose:
     PURPOSE_OUTCOME = 9         # of a user machine: the body as it came
     # of both
     PURPOSE_ZNODES = 12         # ZnodesReply
+    PURPOSE_GROUP = 13          # (body, revision)
     # of a node
     PURPOSE_READ = 10           # None: now read the published state
     PURPOSE_WATCH = 11          # the 8 bytes of a Watch*

@@ -125,6 +125,9 @@ def change_rights(verb: int, name: bytes, data: bytes) -> Request[Revision]:
 def machine_call(machine: bytes, call: bytes, fence: FenceLike | None = None) -> Request[bytes]:
     """A command of a user machine, for a client: its answer is its outcome."""
 
+def group(key: Key, asked: tuple[Any, ...], lease: int | _HasId = 0) -> Request[tuple[Any, int]]:
+    """A request for a worker group: (verb, fields as in docs/formats.md "Groups"). Its answer: (body, revision)."""
+
 def znodes(
     operations: Iterable[ZnodeOperation],
     lease: int | _HasId = 0,

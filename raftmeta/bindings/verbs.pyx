@@ -14,13 +14,14 @@ from libc.string cimport memset
 
 from raftmeta.bindings.commands cimport (append_op, append_txn, check_encoded, read_result, take_bound, take_fence,
                                          take_key, take_number, take_operation, take_page, take_value)
+from raftmeta.bindings.groups cimport group_request, is_join
 from raftmeta.bindings.puts cimport append_puts, pairs_of
 from raftmeta.bindings.revision cimport Revision, new_revision
 from raftmeta.bindings.znodes cimport take_root, znodes_are_urgent, znodes_reply, znodes_request
 from raftmeta.native.containers cimport Vec
-from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
-                                     COMMAND_USER, COMMAND_ZNODES, OP_ADD,
-                                     OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
+from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE,
+                                     COMMAND_RIGHTS, COMMAND_USER, COMMAND_ZNODES, OP_ADD, OP_CREATE,
+                                     OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
                                      OP_MUST_EXIST, OP_PUT, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Command, Op,
                                      command_encode, command_init, command_release)
 
@@ -505,6 +506,53 @@ def znodes(operations, lease=0, identities=(), root="zookeeper", fence=None, _Zn
     return request
 
 
+# A request for a worker group, which is encoded when it is prepared.
+@cython.final
+@cython.no_gc
+cdef class _Group(Request):
+    cdef tuple asked
+    cdef object key
+    cdef object lease
+    cdef uint64_t lease_id
+    cdef bytes encoded
+
+    def under(self, prefix):
+        self.key = prefix.key(self.key)
+        return self
+
+    cdef int _take(self) except -1:
+        cdef Bytes key
+        take_key(self.key, "group", &key)
+        _take_lease_id(self.lease, &self.lease_id)
+        self.encoded = group_request(self.asked)
+        return 0
+
+    cdef int append(self, uint64_t session, uint64_t sequence, uint64_t lowest_unanswered,
+                    Vec[uint8_t]* out) except -1:
+        cdef Command command
+        command_init(&command)
+        command.kind = COMMAND_GROUPS
+        command.session = session
+        command.sequence = sequence
+        command.lowest_unanswered = lowest_unanswered
+        command.id = self.lease_id
+        take_key(self.key, "group", &command.name)
+        take_value(self.encoded, "group", <uint32_t>len(self.encoded), &command.data)
+        status = command_encode(&command, out)
+        command_release(&command)
+        return check_encoded(status)
+
+
+def group(key, tuple asked not None, lease=0):
+    cdef _Group request = _Group.__new__(_Group)
+    request.key = key
+    request.asked = asked
+    request.lease = lease
+    request.is_urgent = not is_join(asked)
+    request.purpose = PURPOSE_GROUP
+    return request
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 def with_result(Revision answer not None, result):
     return new_revision(answer.revision, answer.index, result)
@@ -518,6 +566,8 @@ cdef object command_answer(uint8_t purpose, uint64_t revision, uint64_t index, c
     body = read_result(data, length)[2]
     if purpose == PURPOSE_NUMBER:
         return body
+    if purpose == PURPOSE_GROUP:
+        return body, revision
     if purpose == PURPOSE_TXN:
         return TxnReply(body.succeeded, body.results, revision, index)
     return new_revision(revision, index, body.results[0])

@@ -65,6 +65,7 @@ from raftmeta.errors import (
     Unsupported,
     Withdrawn,
     error_from_status,
+    group_refused,
     permission_denied,
     quota_exceeded,
     znode_refused,
@@ -401,6 +402,8 @@ class Channel:
         elif status == statuses.ZNODE_REFUSED and body:
             position, code = answer_value(VALUES, 0, 0, body)[0][2]
             self._end(request, znode_refused(position, code, revision))
+        elif status == statuses.GROUP_REFUSED and body:
+            self._end(request, group_refused(answer_value(VALUES, 0, 0, body)[0][2], revision))
         elif status == statuses.OUTCOME_UNKNOWN or status in statuses.FATAL:
             request.doubts += 1
             self._later(request)

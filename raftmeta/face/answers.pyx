@@ -11,9 +11,9 @@ from raftmeta.bindings.revision cimport new_revision
 from raftmeta.bindings.verbs cimport command_answer
 from raftmeta.loop.tickets cimport Ticket
 from raftmeta.native.threads cimport boot_now_ns
-from raftmeta.status cimport OK, ZNODE_REFUSED
+from raftmeta.status cimport GROUP_REFUSED, OK, ZNODE_REFUSED
 
-from raftmeta.errors import InvalidArgument, error_from_status, znode_refused
+from raftmeta.errors import InvalidArgument, error_from_status, group_refused, znode_refused
 
 
 cdef object answer_of(const Ticket* ticket, uint8_t purpose):
@@ -32,6 +32,8 @@ cdef object error_of(const Ticket* ticket):
     if ticket.status == ZNODE_REFUSED and ticket.body != NULL:
         position, code = read_result(ticket.body, ticket.length)[2]
         return znode_refused(position, code, ticket.revision)
+    if ticket.status == GROUP_REFUSED and ticket.body != NULL:
+        return group_refused(read_result(ticket.body, ticket.length)[2], ticket.revision)
     return error_from_status(ticket.status, revision=ticket.revision)
 
 

@@ -10,6 +10,9 @@ cdef enum:
     ENTRY_TOMBSTONE = 1         # a delete, kept while history can show it
     ENTRY_COUNTER = 2           # value is an 8-byte big-endian signed counter of OP_ADD
     ENTRY_ZNODE = 4             # value is data, then an extension: a list of rights, and a ZnodeMeta
+    ENTRY_GROUP = 8             # value is that of a worker group (machine/group_records)
+    ENTRY_MEMBER = 16           # ... of one of its members
+    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER    # only requests of their own kind change these
 
 cdef enum:
     ZNODE_NULL_DATA = 1         # data is null, not empty

@@ -17,3 +17,5 @@ cdef enum MachineInvariant:
     BROKEN_HISTORY_TRIMMED = 214        # a = newest revision that was given back, b = floor of the history
     BROKEN_ZNODE_PARENT = 215           # a = revision of a znode that goes, b = children that its parent has
     BROKEN_ZNODE_LEASE = 216            # a = lease of a container or a TTL node, b = keys that it has
+    BROKEN_GROUP_MEMBER = 217           # a = pending members of a group that loses one, b = others
+    BROKEN_GROUP_LEASE = 218            # a = lease of a group's timer, b = its time to live

@@ -22,7 +22,7 @@ cdef struct Lease:
     uint64_t ttl_ms
     Entry* first                # attached keys, linked in no particular order
     uint32_t key_count
-    uint32_t znode_count        # of them znodes: the parent of each changes with it
+    uint32_t parent_count       # of them znodes and members of groups: another key changes with each
     uint32_t planned_count      # keys the entry under way will attach; counts only while planned_at is its index
     uint64_t planned_at
     bint is_ending              # its keys are being deleted with it: no need to detach them one by one
@@ -56,7 +56,7 @@ cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil
 # takes from the lease give no room: the answer must not depend on the order. LEASE_EXPIRED: there is no such lease, or
 # it is one of the machine's. TOO_MANY_CHANGES.
 cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexcept nogil
-# Whether the machine granted the lease, for a container or a TTL node: then nobody else may use it.
+# Whether the machine granted the lease, for a container, a TTL node or a group: then nobody else may use it.
 cdef bint lease_is_own(const Lease* lease) noexcept nogil
 
 # `entry` became the newest of its key and names this lease. False: no memory.

@@ -9,9 +9,10 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy
 
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_add, deadlines_remove
+from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_ZNODE
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
-from raftmeta.machine.tree cimport ENTRY_ZNODE, entry_key, entry_meta
+from raftmeta.machine.tree cimport entry_key, entry_meta
 from raftmeta.native.intrinsics cimport hash128, next_random
 from raftmeta.status cimport (COMMAND_INVALID, ID_CONFLICT, LEASE_EXPIRED, NO_MEMORY, OK, TOO_MANY_CHANGES,
                               VALUE_TOO_LARGE)
@@ -142,8 +143,10 @@ cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexce
 # Such a lease has exactly one key, and is never without.
 cdef bint lease_is_own(const Lease* lease) noexcept nogil:
     cdef uint8_t kind
-    if lease.key_count != 1 or not lease.first.flags & ENTRY_ZNODE:
+    if lease.key_count != 1 or not lease.first.flags & (ENTRY_ZNODE | ENTRY_GROUP):
         return False
+    if lease.first.flags & ENTRY_GROUP:
+        return True
     kind = entry_meta(lease.first).kind
     return kind == ZNODE_CONTAINER or kind == ZNODE_TTL
 
@@ -156,7 +159,7 @@ cdef bint leases_attach(Leases* leases, Lease* lease, Entry* entry) noexcept nog
         leases.attached.find(<uint64_t>lease.first).previous = entry
     lease.first = entry
     lease.key_count += 1
-    lease.znode_count += (entry.flags & ENTRY_ZNODE) != 0
+    lease.parent_count += (entry.flags & (ENTRY_ZNODE | ENTRY_MEMBER)) != 0
     return True
 
 cdef void leases_detach(Leases* leases, Lease* lease, Entry* entry) noexcept nogil:
@@ -169,7 +172,7 @@ cdef void leases_detach(Leases* leases, Lease* lease, Entry* entry) noexcept nog
     if attachment.next != NULL:
         leases.attached.find(<uint64_t>attachment.next).previous = attachment.previous
     lease.key_count -= 1
-    lease.znode_count -= (entry.flags & ENTRY_ZNODE) != 0
+    lease.parent_count -= (entry.flags & (ENTRY_ZNODE | ENTRY_MEMBER)) != 0
 
 cdef int _by_key(const void* left, const void* right) noexcept nogil:
     cdef const Entry* a = (<const Entry**>left)[0]

@@ -8,6 +8,8 @@ from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_EN
                                     DUMP_TOKEN, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
                                     DumpMachine, DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState,
                                     DumpVersion)
+from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER
+from raftmeta.machine.group_records cimport group_is_sound, member_is_sound
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
@@ -19,8 +21,8 @@ from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, Rights
 from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_RIGHTS,
-                                     LEVEL_OF_ZNODES)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_GROUPS,
+                                     LEVEL_OF_RIGHTS, LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
                                     cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
                                     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -324,7 +326,9 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
             return (machine.load.is_difference and machine.compacted > machine.load.since_revision
                     and fields.version == 0 and fields.mod_revision == 0)
         return fields.version == 0 and fields.mod_revision == machine.load.revision
-    if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE) or fields.version == 0 or fields.create_revision == 0:
+    if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE, ENTRY_GROUP, ENTRY_MEMBER):
+        return False
+    if fields.version == 0 or fields.create_revision == 0:
         return False
     if fields.flags & ENTRY_COUNTER and fields.value_length != sizeof(uint64_t):
         return False
@@ -332,12 +336,21 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
             machine.feature_level < LEVEL_OF_ZNODES
             or not znode_is_sound(value, fields.value_length, fields.mod_revision, fields.lease)):
         return False
+    if fields.flags & (ENTRY_GROUP | ENTRY_MEMBER) and not _is_sound_group(machine, fields, value):
+        return False
     if fields.create_revision > fields.mod_revision:
         return False
     if kind == DUMP_CHANGE:
         return fields.mod_revision == machine.load.revision
     return fields.mod_revision <= machine.compacted and (
         not machine.load.is_difference or fields.mod_revision > machine.load.since_revision)
+
+cdef bint _is_sound_group(Machine* machine, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
+    if machine.feature_level < LEVEL_OF_GROUPS:
+        return False
+    if fields.flags & ENTRY_GROUP:
+        return group_is_sound(value, fields.value_length, fields.lease)
+    return member_is_sound(value, fields.value_length, fields.lease)
 
 cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields,
                             const Bytes* rest) noexcept nogil:

@@ -17,6 +17,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_due
+from raftmeta.machine.entry cimport ENTRY_MEMBER, ENTRY_ZNODE
+from raftmeta.machine.groups cimport (groups_plan_removed, groups_run, groups_settle, groups_timer,
+                                      groups_timer_size)
 from raftmeta.machine.history cimport (Step, history_commit, history_prepare, history_release, history_step,
                                        step_changes)
 from raftmeta.machine.invariants cimport (BROKEN_APPLY_ORDER, BROKEN_HISTORY_ORDER, BROKEN_LEASE_DETACHED,
@@ -32,10 +35,10 @@ from raftmeta.machine.rights_decide cimport rights_decide, rights_know
 from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES,
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES,
                                      LEVEL_OF_ZNODES, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
-from raftmeta.machine.tree cimport (ENTRY_ZNODE, Entry, entry_key, tree_create_with, tree_destroy, tree_find,
+from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
 from raftmeta.machine.tree_state cimport TUNE_TREE_FANOUT
 from raftmeta.machine.user_machines cimport users_command, users_dump_part, users_release
@@ -47,10 +50,11 @@ from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_
                                     MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, MARK_ZNODE_KEPT_FOR_CHILDREN,
                                     MARK_ZNODE_REQUEST_EARLY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
-from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, KEY_INVALID,
-                              LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, OUT_OF_ORDER, PERMISSION_DENIED,
-                              SESSION_UNKNOWN, UNKNOWN_ENTRY, VALUE_TOO_LARGE, ZNODE_REFUSED, ZNODE_WRITE, is_fatal)
-from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_KEYS,
+from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, GROUP_REFUSED, GROUP_WRITE,
+                              KEY_INVALID, LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, OUT_OF_ORDER,
+                              PERMISSION_DENIED, SESSION_UNKNOWN, UNKNOWN_ENTRY, VALUE_TOO_LARGE, ZNODE_REFUSED,
+                              ZNODE_WRITE, is_fatal)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_GROUPS, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_USER_DUMP,
@@ -87,6 +91,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     command_release(&machine.command)
     transaction_release(&machine.transaction)
     plan_release(&machine.plan)
+    machine.members.release()
     machine.ending.release()
     machine.entries.release()
     machine.result.release()
@@ -134,7 +139,7 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     result.sequence = command.sequence
     if status == NO_MEMORY:
         return _fatal(result, status)
-    if status == COMMAND_INVALID and command.kind > COMMAND_ZNODES:
+    if status == COMMAND_INVALID and command.kind > COMMAND_GROUPS:
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
@@ -245,6 +250,7 @@ cdef bint _holds(Machine* machine, const Fence* fence) noexcept nogil:
 cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* result) noexcept nogil:
     cdef Command* command = &machine.command
     cdef status_t status
+    machine.index = record.index
     if command.kind == COMMAND_KEYS:
         status = transaction_begin(&machine.transaction, command, &machine.plan, &machine.leases,
                                    machine.limits.value_bytes_max, record.index)
@@ -254,6 +260,8 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
         status = znodes_begin(machine, record.index, record.wall_ms)
         machine.phase = PHASE_ZNODES
         return _continue(machine, record, result) if status == OK else _conclude(machine, record, result, status)
+    if command.kind == COMMAND_GROUPS and machine.feature_level >= LEVEL_OF_GROUPS:
+        return _conclude(machine, record, result, groups_run(machine))
     if command.kind == COMMAND_LEASE_REVOKE:
         return _conclude(machine, record, result, _revoke(machine))
     if command.kind == COMMAND_LEASE_EXPIRE:
@@ -323,13 +331,16 @@ cdef status_t _revoke(Machine* machine) noexcept nogil:
     cdef Lease* lease = leases_find(&machine.leases, machine.command.id)
     if lease == NULL:
         return LEASE_EXPIRED
-    return <status_t>ZNODE_WRITE if lease_is_own(lease) else _plan_end(machine, lease)
+    if lease_is_own(lease):
+        return ZNODE_WRITE if lease.first.flags & ENTRY_ZNODE else GROUP_WRITE
+    return _plan_end(machine, lease)
 
 # The leader saw these deadlines pass; since then a keep-alive may have come. Leases that are no longer due, and those
 # whose keys would make the entry too large, are left: the leader names them again.
 cdef status_t _expire_leases(Machine* machine) noexcept nogil:
     cdef const LeaseItem* item
     cdef Lease* lease
+    cdef uint64_t timer
     cdef status_t status = OK
     cdef size_t i
     for i in range(machine.command.leases.size):
@@ -342,10 +353,11 @@ cdef status_t _expire_leases(Machine* machine) noexcept nogil:
             mark(MARK_ZNODE_KEPT_FOR_CHILDREN)
             leases_renew(&machine.leases, lease, machine.lease_ms)
             continue
-        if (machine.plan.changes.size
-                and machine.plan.changes.size + lease.key_count + lease.znode_count > CHANGES_MAX):
+        timer = groups_timer_size(lease)
+        if (machine.plan.changes.size and machine.plan.changes.size + lease.key_count + lease.parent_count + timer
+                > CHANGES_MAX):
             continue
-        status = _plan_end(machine, lease)
+        status = groups_timer(machine, lease) if timer else _plan_end(machine, lease)
         if status != OK:
             break
     return status
@@ -368,6 +380,11 @@ cdef status_t _plan_end(Machine* machine, Lease* lease) noexcept nogil:
         key.length = machine.entries.data[i].key_length
         if machine.entries.data[i].flags & ENTRY_ZNODE:
             status = znodes_plan_removed(machine, &key)
+            if status != OK:
+                return status
+            continue
+        if machine.entries.data[i].flags & ENTRY_MEMBER:
+            status = groups_plan_removed(machine, &key)
             if status != OK:
                 return status
             continue
@@ -490,6 +507,8 @@ cdef ApplyOutcome _conclude(Machine* machine, const Record* record, ApplyResult*
     cdef uint32_t count
     if status == OK and machine.plan.znodes.size:
         status = znodes_settle(machine, record.index)
+    if status == OK and machine.plan.groups:
+        status = groups_settle(machine, record.index)
     if is_fatal(status):
         return _fatal(result, status)
     if status != OK:
@@ -603,7 +622,7 @@ cdef bint _encode(Machine* machine, status_t status) noexcept nogil:
     out.clear()
     if result_begin(out, status, machine.revision) != OK:
         return False
-    if (status == OK or status == ZNODE_REFUSED) and body.size > 0:
+    if (status == OK or status == ZNODE_REFUSED or status == GROUP_REFUSED) and body.size > 0:
         return out.append(body.data, body.size)
     if status == PERMISSION_DENIED:
         return _encode_denial(machine)
@@ -635,6 +654,8 @@ cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* re
 cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
     if command.kind == COMMAND_FEATURE_LEVEL:
         return command.id
+    if command.kind == COMMAND_GROUPS:
+        return LEVEL_OF_GROUPS
     if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
         return LEVEL_OF_ZNODES if command.kind == COMMAND_ZNODES else LEVEL_OF_RIGHTS
     if command.kind == COMMAND_ZNODES:

@@ -39,6 +39,8 @@ cdef struct Plan:
     Vec[PlannedZnode] znodes
     Vec[Planned] changes        # in the order of first touch
     Vec[uint32_t] by_key        # positions in changes, in key order
+    Vec[uint8_t*] rooms         # values and keys that the entry makes up one by one (plan_room)
+    uint32_t groups             # groups that it writes
     Vec[uint8_t] scratch        # keys built from results, and counters; room for all is reserved before the first
     uint32_t made               # changes[0, made) stand in the tree
 
@@ -68,6 +70,8 @@ cdef void plan_release(Plan* plan) noexcept nogil
 cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil
 # The key as the entry sees it now. False: it does not exist.
 cdef bint plan_view(Plan* plan, const Bytes* key, KeyView* view) noexcept nogil
+# So many bytes that stay where they are until the next entry. NULL: no memory.
+cdef uint8_t* plan_room(Plan* plan, uint32_t length) noexcept nogil
 # The planned change of key, NULL: the entry did not touch it. Valid as that of plan_touch.
 cdef Planned* plan_find(Plan* plan, const Bytes* key) noexcept nogil
 # The planned change of key, added as no change if there is none. TOO_MANY_CHANGES beyond changes_max keys, NO_MEMORY.

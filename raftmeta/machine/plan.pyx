@@ -1,5 +1,6 @@
 """The plan: bodies. Changes stand in the order of first touch, with an index in key order beside them."""
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memmove, memset
 
 from raftmeta.machine.entry cimport ENTRY_ZNODE, entry_data_length, entry_meta
@@ -39,6 +40,8 @@ cdef void planned_view(const Planned* planned, KeyView* view) noexcept nogil:
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef void plan_release(Plan* plan) noexcept nogil:
+    _forget_rooms(plan)
+    plan.rooms.release()
     plan.changes.release()
     plan.znodes.release()
     plan.by_key.release()
@@ -52,7 +55,23 @@ cdef void plan_clear(Plan* plan, Tree* tree, uint64_t revision) noexcept nogil:
     plan.znodes.clear()
     plan.by_key.clear()
     plan.scratch.clear()
+    plan.groups = 0
     plan.made = 0
+    if plan.rooms.size:
+        _forget_rooms(plan)
+
+cdef void _forget_rooms(Plan* plan) noexcept nogil:
+    cdef size_t i
+    for i in range(plan.rooms.size):
+        free(plan.rooms.data[i])
+    plan.rooms.clear()
+
+cdef uint8_t* plan_room(Plan* plan, uint32_t length) noexcept nogil:
+    cdef uint8_t* room = <uint8_t*>malloc(max(length, <uint32_t>1))
+    if room != NULL and not plan.rooms.push(room):
+        free(room)
+        return NULL
+    return room
 
 
 # --- the index in key order -------------------------------------------------------------------------------------------

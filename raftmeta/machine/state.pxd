@@ -1,6 +1,7 @@
 # The replicated machine as a struct. Only raftmeta/machine looks inside; all others hold a Machine*.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.machine.group_records cimport MemberView
 from raftmeta.machine.history cimport History
 from raftmeta.machine.leases cimport Lease, Leases
 from raftmeta.machine.plan cimport Plan
@@ -17,12 +18,14 @@ from raftmeta.native.invariants cimport Broken
 from raftmeta.native.pieces cimport PieceStore
 from raftmeta.raft.types cimport index_t
 from raftmeta.wire.commands cimport Command
+from raftmeta.wire.groups cimport GroupRequest
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 4    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 5    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
+    LEVEL_OF_GROUPS = 5
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
@@ -103,3 +106,8 @@ cdef struct Machine:
 
     LoadState load
     Broken broken                   # the first belief that proved wrong; those of the tree are kept there
+
+    # Of a request for a worker group (groups.pyx).
+    uint64_t index                  # of the entry under way
+    GroupRequest group
+    Vec[MemberView] members         # of the group, as the entry sees them

@@ -8,14 +8,14 @@ failing operation may leave its planned change half made.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from raftmeta.machine.entry cimport ENTRY_COUNTER, ENTRY_GUARDED, ENTRY_ZNODE
 from raftmeta.machine.leases cimport leases_reserve
 from raftmeta.machine.plan cimport (Planned, compare_bytes, plan_delete, plan_put, plan_range, plan_touch, plan_view,
                                     planned_is_live, planned_view)
-from raftmeta.machine.tree cimport ENTRY_COUNTER, ENTRY_ZNODE
 from raftmeta.native.intrinsics cimport big64
 from raftmeta.native.marks cimport MARK_ZNODE_WRITE_REFUSED, mark
-from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, KEY_EXISTS, KEY_MISSING, NO_MEMORY, NOT_A_NUMBER,
-                              NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
+from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, GROUP_WRITE, KEY_EXISTS, KEY_MISSING, NO_MEMORY,
+                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
                                      COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
                                      COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
@@ -195,14 +195,19 @@ cdef status_t _put(Transaction* transaction, const Op* op, uint32_t first) noexc
         plan_put(transaction.plan, planned, &op.value, lease, 0)
     return status
 
+cdef inline status_t _guarded(uint32_t flags) noexcept nogil:
+    if flags & ENTRY_ZNODE:
+        mark(MARK_ZNODE_WRITE_REFUSED)
+        return ZNODE_WRITE
+    return GROUP_WRITE
+
 cdef inline status_t _may_put(const Op* op, const Planned* planned) noexcept nogil:
     if not planned_is_live(planned):
         return KEY_MISSING if op.kind == OP_UPDATE or op.flags & OP_KEEP_VALUE else OK
     if op.kind == OP_CREATE:
         return KEY_EXISTS
-    if planned.flags & ENTRY_ZNODE:
-        mark(MARK_ZNODE_WRITE_REFUSED)
-        return ZNODE_WRITE
+    if planned.flags & ENTRY_GUARDED:
+        return _guarded(planned.flags)
     if op.expected_revision != 0 and op.expected_revision != planned.mod_revision:
         return COMPARE_FAILED
     return OK
@@ -249,8 +254,8 @@ cdef status_t _delete(Transaction* transaction, const Op* op) noexcept nogil:
     cdef status_t status
     if not exists and op.flags & OP_MUST_EXIST:
         return KEY_MISSING
-    if exists and view.flags & ENTRY_ZNODE:
-        return ZNODE_WRITE
+    if exists and view.flags & ENTRY_GUARDED:
+        return _guarded(view.flags)
     if op.expected_revision != 0 and (not exists or op.expected_revision != view.mod_revision):
         return COMPARE_FAILED
     if not op.flags & OP_WANT_PREVIOUS:
@@ -271,8 +276,8 @@ cdef status_t _add(Transaction* transaction, const Op* op, uint32_t position) no
     if status != OK:
         return status
     if planned_is_live(planned):
-        if planned.flags & ENTRY_ZNODE:
-            return ZNODE_WRITE
+        if planned.flags & ENTRY_GUARDED:
+            return _guarded(planned.flags)
         if not planned.flags & ENTRY_COUNTER:
             return NOT_A_NUMBER
         number = <int64_t>big64(planned.value.data)
@@ -327,8 +332,8 @@ cdef status_t _delete_range(Transaction* transaction, const Op* op) noexcept nog
     if status == OK and op.flags & OP_WANT_PREVIOUS:
         status = _records(transaction)
     for i in range(transaction.views.size):
-        if status == OK and transaction.views.data[i].flags & ENTRY_ZNODE:
-            status = ZNODE_WRITE
+        if status == OK and transaction.views.data[i].flags & ENTRY_GUARDED:
+            status = _guarded(transaction.views.data[i].flags)
         if status == OK:
             status = plan_touch(transaction.plan, &transaction.views.data[i].key, &planned)
         if status != OK:

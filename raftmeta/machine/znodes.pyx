@@ -589,7 +589,7 @@ cdef int _check(Machine* machine, const ZnodeOp* op, status_t* status) noexcept 
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 cdef bint znodes_keep_lease(const Lease* lease) noexcept nogil:
-    return lease_is_own(lease) and entry_meta(lease.first).children != 0
+    return lease_is_own(lease) and lease.first.flags & ENTRY_ZNODE and entry_meta(lease.first).children != 0
 
 # Each key has its parent in the same entry: a lease of CHANGES_MAX keys must not get stuck for that.
 cdef status_t znodes_plan_removed(Machine* machine, const Bytes* key) noexcept nogil:

@@ -49,6 +49,10 @@ cdef enum AuditOperation:
     AUDIT_SESSION_OPEN
     AUDIT_SESSION_CLOSE
     AUDIT_MACHINE_COMMAND
+    AUDIT_GROUP_JOIN
+    AUDIT_GROUP_SYNC
+    AUDIT_GROUP_LEAVE
+    AUDIT_GROUP_DELETE
     AUDIT_COMMAND                           # a command that cannot be read
     AUDIT_COMPACT
     AUDIT_AUTH_ENABLE                       # to AUTH_TOKEN_REMOVE in the order of machine/rights_state RightsVerb

@@ -18,6 +18,7 @@ from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, Rang
 from raftmeta.results import MemberStatus, TxnReply, ZnodeFound, ZnodesReply
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
 from raftmeta.verbs.blocking import HasId
+from raftmeta.verbs.groups import AioGroups
 from raftmeta.verbs.lease import AioLease
 from raftmeta.verbs.rights import AioAuth
 from raftmeta.verbs.watch import AioWatch
@@ -72,6 +73,14 @@ class AioVerbs:
         """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
         self._check_rights()
         return AioAuth(self._ask, self._rights_page)
+
+    @property
+    def groups(self) -> AioGroups:
+        """Worker groups: members, generations, assignments (docs/groups.md).
+
+        A verb is refused as NotReady or CommandRefused while a member of the cluster could not apply it.
+        """
+        return AioGroups(self)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from raftmeta.members.plans import Change, adding, removing, replacing, voting
 from raftmeta.operations import CompareOperator, Key, KeyRecord, Operation, RangeResult, ZnodeOperation, check_callable
 from raftmeta.results import MemberStatus, TxnReply, WatchBatch, WatchReset, ZnodeFound, ZnodesReply
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, range_asked, watch_asked
+from raftmeta.verbs.groups import BlockingGroups
 from raftmeta.verbs.lease import Lease
 from raftmeta.verbs.rights import BlockingAuth
 from raftmeta.verbs.watch import Watch
@@ -83,6 +84,14 @@ class Verbs:
         """Users, roles and rights. Raises NotReady while a member of the cluster could not apply them."""
         self._check_rights()
         return BlockingAuth(self._ask, self._rights_page)
+
+    @property
+    def groups(self) -> BlockingGroups:
+        """Worker groups: members, generations, assignments (docs/groups.md).
+
+        A verb is refused as NotReady or CommandRefused while a member of the cluster could not apply it.
+        """
+        return BlockingGroups(self)
 
     # --- writes -------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from libc.string cimport memset
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport clear_struct
 from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
+from raftmeta.wire.groups cimport GroupRequest, groups_decode
 from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max,
                                     pack_array, pack_bin, pack_byte, pack_int, pack_uint, read_array, read_array_max,
                                     read_bin, read_done, read_fail, read_int, read_left, read_nil, read_peek,
@@ -126,6 +127,8 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_NUMBER | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
     if kind == COMMAND_ZNODES:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
+    if kind == COMMAND_GROUPS:
+        return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
     return _command_schema_of(0)
 
 
@@ -199,6 +202,7 @@ cdef inline bint _may_speak(uint8_t speaker, const Bytes* principal, uint64_t ri
             and rights_revision <= number_max())
 
 cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
+    cdef GroupRequest unused
     if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
         return BAD_FIELD
     if command.pointer > number_max() or command.offset > number_max() or command.total > number_max():
@@ -212,6 +216,8 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
             or not fields & (COMMAND_FIELD_PLACE | COMMAND_FIELD_POINTER) and command.pointer
             or not fields & COMMAND_FIELD_PLACE and command.offset | command.total):
         return COMMAND_INVALID
+    if command.kind == COMMAND_GROUPS:
+        return groups_decode(&command.name, &command.data, &unused)
     return znodes_check(&command.name, &command.data) if command.kind == COMMAND_ZNODES else OK
 
 
@@ -257,6 +263,7 @@ cdef inline uint32_t _read_short_array(Reader* reader, uint32_t most) noexcept n
     return count
 
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
+    cdef GroupRequest unused
     cdef Reader reader = reader_over(payload, length)
     cdef Bytes spoken
     command_clear(command)
@@ -285,6 +292,8 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
     if read_done(&reader) == OK and command.kind == COMMAND_ZNODES:
         return znodes_decode(&command.name, &command.data, &command.is_multi, &command.identities, &command.znodes,
                              &command.znode_keys)
+    if reader.status == OK and command.kind == COMMAND_GROUPS:
+        return groups_decode(&command.name, &command.data, &unused)
     return reader.status
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:

@@ -259,9 +259,9 @@ def test_every_missing_doubled_and_moved_record_is_refused() -> None:
 
 def test_dump_of_a_newer_format_or_level_is_refused() -> None:
     whole = bytearray(b"".join(dumped(rich_machine().handle)))
-    for offset in (8, 12):
+    for offset, value in ((8, 5), (12, 6)):
         newer = bytearray(whole)
-        newer[offset] = 5
+        newer[offset] = value
         assert load([bytes(newer)]) == c.BAD_VERSION
 
 
