@@ -34,6 +34,8 @@ def session(port: int, *names: tuple[str, str], timeout_s: float = PATIENCE_S) -
     client = KazooClient(f"127.0.0.1:{port}", auth_data=list(names), connection_retry={"max_tries": 0})
     try:
         client.start(timeout=timeout_s)
+        if names:
+            client.exists("/")  # kazoo has started before it proves a name
         yield client
     finally:
         client.stop()
