@@ -746,8 +746,10 @@ cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept n
     cdef Bytes parent
     cdef bint was_pending
     cdef status_t status
+    if not plan_view(&machine.plan, key, &view):
+        return OK                   # the timer of its group was over in the same entry: the group went on without it
     if (not group_of_member(key, &parent) or _open(machine, &parent, &group) != GROUP_OK or not group.exists
-            or not plan_view(&machine.plan, key, &view) or not _view_of(&parent, &view, &member)):
+            or not _view_of(&parent, &view, &member)):
         return broken(&machine.broken, BROKEN_GROUP_MEMBER, machine.plan.revision, 0)
     machine.plan.changes_max = 2 * CHANGES_MAX
     was_pending = _is_pending(&member)

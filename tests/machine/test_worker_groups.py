@@ -488,6 +488,20 @@ def test_members_of_many_leases_end_in_one_entry() -> None:
     assert stage.group.generation == 3
 
 
+@pytest.mark.parametrize("rebalance_ms", [g.SESSION_MS // 2, g.SESSION_MS * 2])
+def test_a_lease_and_the_timer_that_went_on_without_its_member_end_in_one_entry(rebalance_ms: int) -> None:
+    """Found by the simulator: the timer, due first, removed the member, and its lease did not find it any more."""
+    stage = Stage(g.new_machine(1, 2), {})
+    stage.ids["a"] = g.joined(stage.machine, 1, rebalance_ms=rebalance_ms)
+    stage.ids["b"] = g.joined(stage.machine, 2, rebalance_ms=rebalance_ms)
+    assert stage.group.state == g.PREPARING
+    stage.machine.lease_ms = max(rebalance_ms, g.SESSION_MS)
+    stage.machine.apply(c.keep_alive(2))
+    answer = g.expire(stage.machine)
+    assert answer.status == c.OK
+    assert set(stage.group.members) == {stage.ids["b"]}
+
+
 def test_assignments_of_a_sync_are_for_members_alone() -> None:
     stage = completing()
     given = [(stage.ids["b"], b"b"), (b"aaa", b"nobody's"), (b"zzz", b"nobody's")]
