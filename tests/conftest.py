@@ -32,7 +32,7 @@ USERS = {
     *("cli", "conformance", "doors", "examples", "metastore", "migrate", "recipes", "replicated", "testing"),
     "zookeeper",
 }
-ALONE = {"check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
+ALONE = {"assignors", "check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
 READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
 
 

@@ -28,7 +28,7 @@ from tests.lint.uses import methods_for_tests_alone, names_for_tests_alone
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("common", "config", "errors", "interfaces", "native", "operations", "ports", "results", "status", "version"),
     ("raft",),
-    ("_core", "check", "members", "security", "user_machines", "wire"),
+    ("_core", "assignors", "check", "members", "security", "user_machines", "wire"),
     ("bindings", "machine", "net", "storage"),
     ("engine", "verbs"),
     ("client", "loop"),
@@ -55,6 +55,7 @@ FACE_EXTERNALS = {"__future__", "collections", "cpython", "dataclasses", "enum",
 PUBLIC_PARTS = {
     "",
     "aio",
+    "assignors",
     "check",
     "config",
     "conformance",

@@ -33,7 +33,7 @@ from tests.doors.software import Missing
 
 NAMES = (
     *("traces", "zkcli", "curator", "clickhouse", "spark", "patroni", "read_only", "kafka", "kafka_sasl", "kazoo"),
-    "migrate",
+    *("migrate", "assignors"),
 )
 LONG = ("kafka_kills",)
 
@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
     )
-    parser.add_argument("--write", action="store_true", help="zkcli and traces: write what is expected")
+    parser.add_argument("--write", action="store_true", help="zkcli, traces, assignors: write what is expected")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
@@ -60,9 +60,12 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     """Run one acceptance; whatever ends it early is a check that failed."""
     module = importlib.import_module(f"tests.doors.acceptance.{trial.name}")
     write = {"write": options.write}
-    own = {"kazoo": {"only": options.only, "kill_s": options.kill_every}, "zkcli": write, "traces": write}.get(
-        trial.name, {}
-    )
+    own = {
+        "kazoo": {"only": options.only, "kill_s": options.kill_every},
+        "zkcli": write,
+        "traces": write,
+        "assignors": write,
+    }.get(trial.name, {})
     try:
         module.run(trial, **own)
     except Missing as error:

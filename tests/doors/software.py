@@ -98,6 +98,14 @@ CURATOR = Jars(
     ),
 )
 KAFKA = Jars("kafka-3.9.2", ("org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"))
+KAFKA_ASSIGNORS = Jars(
+    "kafka-assignors-3.9.2",
+    (
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.kafka:connect-runtime:3.9.2",
+        "org.slf4j:slf4j-nop:1.7.36",
+    ),
+)
 
 
 def cache() -> Path:
