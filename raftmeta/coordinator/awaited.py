@@ -1,4 +1,4 @@
-"""Coordinator on asyncio: hooks of a program, driven by MemberMachine over a GroupService.
+"""Coordinator on asyncio: hooks of a program, driven by MemberMachine over a group service.
 
 It decides nothing of the protocol: it carries out orders, one at a time, and sends heartbeats beside them from a task
 of its own. An exception of a hook reaches the caller of `poll` or `ensure_active`. The next call calls the hook again.
@@ -8,41 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from raftmeta.coordinator.machine import (
-    AssignOrder,
-    CompleteOrder,
-    JoinOrder,
-    LeaveOrder,
-    MemberMachine,
-    MemberState,
-    Order,
-    PrepareOrder,
-    Settings,
-    SyncOrder,
-    WaitOrder,
-)
-from raftmeta.coordinator.service import Code, Generation, GroupRefused, GroupService, MemberMetadata
-from raftmeta.errors import NotExecuted, OutcomeUnknown, ReadyTimeout
+from raftmeta.coordinator.machine import MemberMachine, MemberState, Order, Settings, WaitOrder
+from raftmeta.coordinator.member import MemberFace
+from raftmeta.coordinator.orders import HookCall, RequestCall, refusal_of, steps
+from raftmeta.coordinator.service import AioGroupService, Code, MemberMetadata
+from raftmeta.errors import RaftmetaError, ReadyTimeout
 
 __all__ = ["AioCoordinator"]
 
-Answer = TypeVar("Answer")
 
+class AioCoordinator(MemberFace, ABC):
+    """A member of a group; subclasses say what it is for (KIP-795). One task drives it at a time.
 
-class AioCoordinator(ABC):
-    """A member of a group; subclasses say what it is for (KIP-795). One task drives it at a time."""
+    service: AioStoreGroup(store, "group"), or any other that no second member uses.
+    """
 
-    def __init__(self, service: GroupService, settings: Settings | None = None) -> None:
+    def __init__(self, service: AioGroupService, settings: Settings | None = None) -> None:
         self._service = service
         self._settings = settings or Settings()
         self._machine = MemberMachine(self._settings, self._now_s())
         self._beats: asyncio.Task[None] | None = None
+        self._requests = 0  # that the driving task waits for
         self._changed = asyncio.Event()
 
     # --- hooks ----------------------------------------------------------------------------------------------------
@@ -57,7 +48,10 @@ class AioCoordinator(ABC):
         """Each protocol that this member speaks, with its bytes for the leader; the preferred one first."""
 
     async def on_join_prepare(self, generation: int, member_id: str) -> bool:
-        """Before a join: give up what must be given up. False: not done yet, call again."""
+        """Before a join: give up what must be given up. False: not done yet, call again.
+
+        generation: the last one; -1: the member was lost, and others may own already what it had.
+        """
         return True
 
     @abstractmethod
@@ -70,7 +64,7 @@ class AioCoordinator(ABC):
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
         """The group is stable. If it raises, it is called again with the same."""
 
-    async def on_leave_prepare(self) -> None:  # noqa: B027 it may be left as it is
+    async def on_leave_prepare(self) -> None:
         """Before the member leaves, also after it was silent for too long."""
 
     # --- driving --------------------------------------------------------------------------------------------------
@@ -89,11 +83,21 @@ class AioCoordinator(ABC):
                 raise
             raise ReadyTimeout(f"the group was not stable within {timeout_s:g} s") from None
 
+    async def run(self) -> None:
+        """Poll for ever: join again whenever the group asks for it. Ends by cancellation and by errors only."""
+        while True:
+            await self.ensure_active()
+            self._changed.clear()
+            if not self._machine.is_rejoin_needed and self._machine.state is MemberState.STABLE:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), self._settings.max_poll_interval_s / 2)
+
     async def poll(self) -> None:
         """Show that the caller is alive, and join again if the group asks for it. Returns when the member is stable."""
         await self.ensure_active()
 
     def request_rejoin(self, reason: str) -> None:
+        """Join again as soon as somebody drives; also if a join is under way now."""
         self._machine.request_rejoin(reason)
         self._changed.set()
 
@@ -104,7 +108,7 @@ class AioCoordinator(ABC):
             await self._carry_out(order)
 
     async def close(self, *, leave: bool = True) -> None:
-        """leave: False lets the group find out by the session time-out."""
+        """Leave the group, and end the heartbeats. leave: False lets the group find out by the session time-out."""
         try:
             if leave and self._machine.fatal is None:
                 await self.maybe_leave("the coordinator was closed")
@@ -113,6 +117,7 @@ class AioCoordinator(ABC):
             if beats is not None:
                 beats.cancel()
                 await asyncio.gather(beats, return_exceptions=True)
+            self._service.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -121,22 +126,6 @@ class AioCoordinator(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    @property
-    def generation(self) -> Generation:
-        return self._machine.generation
-
-    @property
-    def generation_if_stable(self) -> Generation | None:
-        return self._machine.generation_if_stable
-
-    @property
-    def member_id(self) -> str:
-        return self._machine.generation.member_id
-
-    @property
-    def state(self) -> MemberState:
-        return self._machine.state
 
     # --- orders ---------------------------------------------------------------------------------------------------
 
@@ -159,46 +148,29 @@ class AioCoordinator(ABC):
         return False
 
     async def _carry_out(self, order: Order) -> None:
-        machine = self._machine
+        flow = steps(self, self._machine, self._service, order, self._now_s)
         try:
-            match order:
-                case PrepareOrder(generation):
-                    is_done = await self.on_join_prepare(generation.number, generation.member_id)
-                    machine.prepared(is_done, self._now_s())
-                case JoinOrder(request):
-                    whole = replace(request, protocol_type=self.protocol_type, protocols=tuple(self.metadata()))
-                    machine.joined(await self._asked(self._service.join(whole)), self._now_s())
-                case AssignOrder(leader_id, protocol, members, skips):
-                    machine.assigned(await self.on_leader_elected(leader_id, protocol, members, skips))
-                case SyncOrder(request):
-                    machine.synced(await self._asked(self._service.sync(request)), self._now_s())
-                case CompleteOrder(generation, assignment):
-                    await self.on_join_complete(
-                        generation.number, generation.member_id, generation.protocol, assignment
-                    )
-                    machine.completed()
-                case LeaveOrder(member_id, reason):
-                    await self._leave(member_id, reason)
-        except GroupRefused as refused:
-            machine.refused(refused.code, self._now_s(), member_id=refused.member_id)
-
-    async def _leave(self, member_id: str, reason: str) -> None:
-        """A leave that fails is forgotten: the session time-out does the same later."""
-        try:
-            await self.on_leave_prepare()
-            if member_id:
-                await self._asked(self._service.leave(member_id, self._settings.instance_id, reason))
-        except GroupRefused:
+            asked = next(flow)
+            while True:
+                try:
+                    answer = await self._answer_of(asked)
+                except Exception as error:
+                    asked = flow.throw(error)
+                else:
+                    asked = flow.send(answer)
+        except StopIteration:
             pass
         finally:
-            self._machine.left()
+            flow.close()
 
-    async def _asked(self, answer: Awaitable[Answer]) -> Answer:
-        """The answer; a carrier that could not tell it counts as a coordinator that is not there."""
+    async def _answer_of(self, asked: HookCall | RequestCall) -> object:
+        if isinstance(asked, HookCall):
+            return await asked.call()
+        self._requests += 1
         try:
-            return await answer
-        except (NotExecuted, OutcomeUnknown) as error:
-            raise GroupRefused(Code.COORDINATOR_NOT_AVAILABLE) from error
+            return await asked.call()
+        finally:
+            self._requests -= 1
 
     async def _beat_on(self) -> None:
         """Heartbeats as long as the coordinator is open; a caller that does not poll is made to leave from here."""
@@ -211,19 +183,26 @@ class AioCoordinator(ABC):
             if (delay_s := due_s - self._now_s()) > 0:
                 await asyncio.sleep(delay_s)
                 continue
+            if self._requests:  # a caller that waits for the group is not late
+                self._machine.poll(self._now_s())
             if (order := self._machine.leave_order(self._now_s())) is not None:
-                await self._carry_out(order)
+                with suppress(Exception):  # the hook's; the member has left all the same
+                    await self._carry_out(order)
                 continue
-            sent = self._machine.beat(self._now_s())
-            code: Code | None = None
-            try:
-                await self._service.heartbeat(sent, self._settings.instance_id)
-            except GroupRefused as refused:
-                code = refused.code
-            except (NotExecuted, OutcomeUnknown):
-                code = Code.COORDINATOR_NOT_AVAILABLE
-            self._machine.beaten(sent, code, self._now_s())
+            await self._beat()
+            self._machine.check_silence(self._now_s())
             self._changed.set()
+
+    async def _beat(self) -> None:
+        sent = self._machine.beat(self._now_s())
+        code: int | None = None
+        try:
+            async with asyncio.timeout(self._settings.heartbeat_interval_s):
+                await self._service.heartbeat(sent, self._settings.instance_id)
+        except (RaftmetaError, TimeoutError) as error:
+            refusal = refusal_of(error)
+            code = Code.COORDINATOR_NOT_AVAILABLE if refusal is None else refusal.code
+        self._machine.beaten(sent, code, self._now_s())
 
     @staticmethod
     def _now_s() -> float:

@@ -7,11 +7,11 @@ clock: `next_order` names the next thing to do, and the driver reports how it en
     UNJOINED ──join sent──► PREPARING ──join answered──► COMPLETING ──sync answered──► STABLE
         ▲                       ▲                             │                            │
         │                       └── REBALANCE_IN_PROGRESS ────┴────────────────────────────┘
-        └── the member id is unknown, or the caller does not poll
+        └── the member id is unknown, the caller does not poll, or nothing was heard for a session
 
 Invariants: on_join_prepare is called once before each series of joins, and again only if it was not done.
 on_join_complete is called with each generation that was synced, and again with the same until it returns. An answer to
-a heartbeat of an older generation changes nothing.
+a heartbeat of an older generation changes nothing. A rejoin that is requested while a join is under way comes after it.
 
 Sources: KIP-795 Add public APIs for AbstractCoordinator; KIP-62 (poll interval), KIP-345 (static members), KIP-394
 (MEMBER_ID_REQUIRED).
@@ -20,7 +20,7 @@ Sources: KIP-795 Add public APIs for AbstractCoordinator; KIP-62 (poll interval)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from raftmeta.coordinator.service import (
@@ -28,13 +28,14 @@ from raftmeta.coordinator.service import (
     RETRIABLE,
     Code,
     Generation,
-    GroupRefused,
     JoinReply,
     JoinRequest,
     MemberMetadata,
     SyncReply,
     SyncRequest,
 )
+from raftmeta.errors import InvalidArgument, group_refused
+from raftmeta.operations import Fence
 
 __all__ = [
     "AssignOrder",
@@ -62,7 +63,13 @@ class MemberState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """instance_id: of a static member. max_poll_interval_s: a caller that polls less often leaves the group."""
+    """Of one member; times in seconds, more than 0.
+
+    instance_id: of a static member. session_timeout_s: a member that is not heard for so long is out of the group.
+    rebalance_timeout_s: how long the group waits for its members to join. heartbeat_interval_s: between two questions
+    whether the generation goes on. max_poll_interval_s: a caller that polls less often leaves the group. retry_s: the
+    pause before a request that could not be answered is sent again. Raises InvalidArgument.
+    """
 
     instance_id: str | None = None
     session_timeout_s: float = 45.0
@@ -70,6 +77,18 @@ class Settings:
     heartbeat_interval_s: float = 3.0
     max_poll_interval_s: float = 300.0
     retry_s: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in fields(self):
+            value = getattr(self, name.name)
+            if name.name != "instance_id" and not (isinstance(value, int | float) and value > 0):
+                raise InvalidArgument(f"{name.name}: must be more than 0 seconds, not {value!r}", field=name.name)
+        if self.heartbeat_interval_s >= self.session_timeout_s:
+            raise InvalidArgument(
+                f"heartbeat_interval_s: {self.heartbeat_interval_s:g} s must be less than the session time-out, "
+                f"{self.session_timeout_s:g} s",
+                field="heartbeat_interval_s",
+            )
 
 
 # --- orders -----------------------------------------------------------------------------------------------------------
@@ -139,8 +158,11 @@ class MemberMachine:
         self.settings = settings
         self.state = MemberState.UNJOINED
         self.generation = Generation()
-        self.fatal: Code | None = None
+        self.fence: Fence | None = None  # of the assignment
+        self.fatal: int | None = None
         self._needs_join = True
+        self._requests = 0  # of rejoins; a join answers those before it
+        self._requests_joined = 0
         self._needs_prepare = True
         self._reason = ""
         self._reply: JoinReply | None = None
@@ -163,6 +185,7 @@ class MemberMachine:
     def request_rejoin(self, reason: str) -> None:
         """Join again as soon as possible, as the same member."""
         self._needs_join = True
+        self._requests += 1
         self._reason = self._reason or reason
 
     def maybe_leave(self, reason: str) -> None:
@@ -183,7 +206,7 @@ class MemberMachine:
     def next_order(self, now_s: float) -> Order:
         """The next thing to do; the same one until its end is reported. Raises GroupRefused after a fatal refusal."""
         if self.fatal is not None:
-            raise GroupRefused(self.fatal)
+            raise group_refused(self.fatal, 0)
         if (leave := self.leave_order(now_s)) is not None:
             return leave
         if self._has_timed_out:
@@ -199,6 +222,7 @@ class MemberMachine:
         if self._needs_prepare:
             return PrepareOrder(self.generation)
         self.state = MemberState.PREPARING
+        self._requests_joined = self._requests
         return JoinOrder(
             JoinRequest(
                 self.generation.member_id,
@@ -225,10 +249,8 @@ class MemberMachine:
     def _order_of_completing(self) -> Order:
         reply = self._reply
         assert reply is not None, "completing without an answer to the join"
-        if self._assignments is None:
-            if reply.leader_id == self.generation.member_id:
-                return AssignOrder(reply.leader_id, self.generation.protocol, reply.members, reply.skip_assignment)
-            self._assignments = {}
+        if self._assignments is None and reply.leader_id == self.generation.member_id:
+            return AssignOrder(reply.leader_id, self.generation.protocol, reply.members, reply.skip_assignment)
         return SyncOrder(SyncRequest(self.generation, self.settings.instance_id, self._assignments))
 
     # --- how it ended ---------------------------------------------------------------------------------------------
@@ -243,7 +265,8 @@ class MemberMachine:
         self.state = MemberState.COMPLETING
         self.generation = reply.generation
         self._reply, self._assignments = reply, None
-        self._needs_join, self._reason = False, ""
+        self._needs_join = self._requests != self._requests_joined
+        self._reason = ""
         self._beat_s = self._heard_s = now_s
 
     def assigned(self, assignments: Mapping[str, bytes]) -> None:
@@ -251,7 +274,7 @@ class MemberMachine:
 
     def synced(self, reply: SyncReply, now_s: float) -> None:
         self.state = MemberState.STABLE
-        self._incomplete = reply.assignment
+        self._incomplete, self.fence = reply.assignment, reply.fence
         self._needs_prepare = True
         self._heard_s = now_s
 
@@ -263,22 +286,22 @@ class MemberMachine:
         self._leave_reason = None
         self._begin_anew(Generation())
 
-    def refused(self, code: Code, now_s: float, *, member_id: str = "") -> None:
+    def refused(self, code: int, now_s: float, *, member_id: str = "") -> None:
         """The join or the sync was refused."""
         if code not in RETRIABLE | MEMBER_ERRORS:
             self.fatal = code
             return
-        if code is Code.MEMBER_ID_REQUIRED:
+        if code == Code.MEMBER_ID_REQUIRED:
             self.generation = replace(self.generation, member_id=member_id)
-        elif code is Code.UNKNOWN_MEMBER_ID:
+        elif code == Code.UNKNOWN_MEMBER_ID:
             self._begin_anew(Generation())
-        elif code is Code.ILLEGAL_GENERATION:
+        elif code == Code.ILLEGAL_GENERATION:
             self._begin_anew(Generation(member_id=self.generation.member_id))
         else:
             if self.state is MemberState.COMPLETING:
                 self.state = MemberState.UNJOINED
-            self._retry_s = now_s + (0 if code is Code.REBALANCE_IN_PROGRESS else self.settings.retry_s)
-        self.request_rejoin(code.name)
+            self._retry_s = now_s + (0 if code == Code.REBALANCE_IN_PROGRESS else self.settings.retry_s)
+        self.request_rejoin(Code(code).name)
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
 
@@ -294,28 +317,34 @@ class MemberMachine:
         self._beat_s = now_s
         return self.generation
 
-    def beaten(self, sent: Generation, code: Code | None, now_s: float) -> None:
+    def beaten(self, sent: Generation, code: int | None, now_s: float) -> None:
         """code: of a refusal; None: the group knows the member."""
         if sent != self.generation or code in RETRIABLE:
             return
         if code is None:
             self._heard_s = now_s
-        elif code is Code.REBALANCE_IN_PROGRESS:
+        elif code == Code.REBALANCE_IN_PROGRESS:
             if self.state is MemberState.STABLE:
                 self.request_rejoin("the group rebalances")
-        elif code is Code.ILLEGAL_GENERATION:
+        elif code == Code.ILLEGAL_GENERATION:
             self._begin_anew(Generation(member_id=self.generation.member_id))
-        elif code is Code.UNKNOWN_MEMBER_ID:
+        elif code == Code.UNKNOWN_MEMBER_ID:
             self._begin_anew(Generation())
         else:
             self.fatal = code
 
-    def is_silent(self, now_s: float) -> bool:
-        """Nothing was heard of the group for a session time-out: others may own what this member had."""
-        return self.heartbeat_due_s is not None and now_s >= self._heard_s + self.settings.session_timeout_s
+    def check_silence(self, now_s: float) -> bool:
+        """Whether nothing was heard of the group for a session time-out: the member then begins anew, without an id.
+
+        Others may own what it had. The driver hears of it by on_join_prepare, whose generation is -1.
+        """
+        if self.heartbeat_due_s is None or now_s < self._heard_s + self.settings.session_timeout_s:
+            return False
+        self._begin_anew(Generation())
+        return True
 
     def _begin_anew(self, generation: Generation) -> None:
         self.state = MemberState.UNJOINED
         self.generation = generation
-        self._reply = self._assignments = self._incomplete = None
+        self._reply = self._assignments = self._incomplete = self.fence = None
         self._needs_join = self._needs_prepare = True

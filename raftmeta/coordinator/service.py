@@ -1,20 +1,22 @@
 """The group service, as a member sees it: four requests that may wait, and the codes by which they are refused.
 
-It decides nothing. A node, a client, or a fake of the tests implements GroupService. The words are those of Kafka's
-group protocol, without its bytes.
+It decides nothing. `coordinator/store` makes a service of a node or a client. The words are those of Kafka's group
+protocol, without its bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
+from raftmeta.operations import Fence
+
 __all__ = [
+    "AioGroupService",
     "Code",
     "Generation",
-    "GroupRefused",
     "GroupService",
     "JoinReply",
     "JoinRequest",
@@ -24,38 +26,29 @@ __all__ = [
 ]
 
 
-class Code(Enum):
-    """Why a request was refused; the names are those of Kafka's error codes."""
+class Code(IntEnum):
+    """Why a request was refused: `code` of raftmeta.GroupRefused. Names and numbers are Kafka's."""
 
-    COORDINATOR_LOAD_IN_PROGRESS = "the group is not loaded yet"
-    COORDINATOR_NOT_AVAILABLE = "nobody coordinates the group now"
-    NOT_COORDINATOR = "another node coordinates the group"
-    REBALANCE_IN_PROGRESS = "the group waits for its members to join"
-    MEMBER_ID_REQUIRED = "join again with the id that was given"
-    UNKNOWN_MEMBER_ID = "the group has no member of this id"
-    ILLEGAL_GENERATION = "the generation is over"
-    FENCED_INSTANCE_ID = "another process took the instance over"
-    INCONSISTENT_GROUP_PROTOCOL = "no protocol is known to all members"
-    INVALID_SESSION_TIMEOUT = "the session time-out is out of range"
-    INVALID_GROUP_ID = "the group has an impossible name"
-    GROUP_AUTHORIZATION_FAILED = "no right to the group"
-    GROUP_MAX_SIZE_REACHED = "the group is full"
-    UNSUPPORTED_VERSION = "the service does not know the request"
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    GROUP_AUTHORIZATION_FAILED = 30
+    UNSUPPORTED_VERSION = 35
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
 
 
 RETRIABLE = frozenset({Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 MEMBER_ERRORS = frozenset(
     {Code.REBALANCE_IN_PROGRESS, Code.MEMBER_ID_REQUIRED, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION}
 )
-
-
-class GroupRefused(Exception):
-    """The group service said no; nothing changed. member_id: with MEMBER_ID_REQUIRED, the id to join with."""
-
-    def __init__(self, code: Code, member_id: str = "") -> None:
-        super().__init__(f"{code.name}: {code.value}")
-        self.code = code
-        self.member_id = member_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +82,67 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """members: of the group, for its leader only. skip_assignment: the leader keeps the assignment that is in force."""
+    """members: of the group, for its leader only. skip_assignment: the assignment in force is kept.
+
+    fence: of the generation; None: the service has none.
+    """
 
     generation: Generation
     leader_id: str
     members: Sequence[MemberMetadata] = ()
     skip_assignment: bool = False
+    fence: Fence | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
+    """assignments: of the leader only; None: wait for them."""
+
     generation: Generation
     instance_id: str | None
-    assignments: Mapping[str, bytes] = field(default_factory=dict)
+    assignments: Mapping[str, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
+    """fence: of the assignment; None: the service has none."""
+
     assignment: bytes
+    fence: Fence | None = None
 
 
 class GroupService(Protocol):
-    """Each raises GroupRefused; NotExecuted and OutcomeUnknown of the carrier count as COORDINATOR_NOT_AVAILABLE."""
+    """A group for callers that block. timeout_s: None waits as long as it takes.
 
-    async def join(self, request: JoinRequest) -> JoinReply:
+    Each raises GroupRefused, whose `code` is a Code or another number of Kafka's. GroupTimeout: the request was done,
+    and asking again goes on.
+    """
+
+    def join(self, request: JoinRequest, *, timeout_s: float | None) -> JoinReply:
         """Answers when all members have joined, or the time for it is over."""
 
-    async def sync(self, request: SyncRequest) -> SyncReply:
+    def sync(self, request: SyncRequest, *, timeout_s: float | None) -> SyncReply:
         """Answers when the leader has sent the assignments."""
+
+    def heartbeat(self, generation: Generation, instance_id: str | None, *, timeout_s: float | None) -> None:
+        """Returns if the generation goes on."""
+
+    def leave(self, member_id: str, instance_id: str | None, reason: str, *, timeout_s: float | None) -> None:
+        """End the member."""
+
+    def close(self) -> None:
+        """Keep the member alive no longer. Asks nobody."""
+
+
+class AioGroupService(Protocol):
+    """The same for tasks. A request that is cancelled may have been done; asking again goes on."""
+
+    async def join(self, request: JoinRequest) -> JoinReply: ...
+
+    async def sync(self, request: SyncRequest) -> SyncReply: ...
 
     async def heartbeat(self, generation: Generation, instance_id: str | None) -> None: ...
 
     async def leave(self, member_id: str, instance_id: str | None, reason: str) -> None: ...
+
+    def close(self) -> None: ...

@@ -19,13 +19,13 @@ from enum import Enum
 from raftmeta.coordinator import (
     Code,
     Generation,
-    GroupRefused,
     JoinReply,
     JoinRequest,
     MemberMetadata,
     SyncReply,
     SyncRequest,
 )
+from raftmeta.errors import GroupRefused, group_refused
 
 
 class GroupState(Enum):
@@ -33,6 +33,10 @@ class GroupState(Enum):
     PREPARING = 1
     COMPLETING = 2
     STABLE = 3
+
+
+def refusal(code: Code, member_id: str = "") -> GroupRefused:
+    return group_refused(code, 0, member_id)
 
 
 @dataclass
@@ -56,6 +60,7 @@ class FakeGroup:
         self.members: dict[str, FakeMember] = {}
         self.log: list[tuple[str, object]] = []
         self.refusals: dict[str, list[Code]] = {"join": [], "sync": [], "heartbeat": [], "leave": []}
+        self.is_silent = False  # to heartbeats
         self._ids = 0
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -77,15 +82,15 @@ class FakeGroup:
             for member in self.members.values():
                 if member.instance_id == request.instance_id and member.id != request.member_id:
                     if request.member_id:
-                        raise GroupRefused(Code.FENCED_INSTANCE_ID)
+                        raise refusal(Code.FENCED_INSTANCE_ID)
                     return self._take_over(member)
         if not request.member_id:
             made = self._new_id()
             if request.instance_id is None:
-                raise GroupRefused(Code.MEMBER_ID_REQUIRED, made)
+                raise refusal(Code.MEMBER_ID_REQUIRED, made)
             return self.members.setdefault(made, FakeMember(made, request.instance_id))
         if request.member_id not in self.members and not request.member_id.startswith("fake-"):
-            raise GroupRefused(Code.UNKNOWN_MEMBER_ID)
+            raise refusal(Code.UNKNOWN_MEMBER_ID)
         return self.members.setdefault(request.member_id, FakeMember(request.member_id, request.instance_id))
 
     def _take_over(self, old: FakeMember) -> FakeMember:
@@ -100,29 +105,34 @@ class FakeGroup:
         self._note("sync", request)
         member = self._known(request.generation, request.instance_id)
         if self.state is GroupState.PREPARING:
-            raise GroupRefused(Code.REBALANCE_IN_PROGRESS)
+            raise refusal(Code.REBALANCE_IN_PROGRESS)
         if self.state is GroupState.COMPLETING:
             if member.id != self.leader:
                 syncing = member.syncing = asyncio.get_running_loop().create_future()
                 return await syncing
             self.state = GroupState.STABLE
             for one in self.members.values():
-                one.assignment = request.assignments.get(one.id, b"")
+                one.assignment = (request.assignments or {}).get(one.id, b"")
                 if one.syncing is not None and not one.syncing.done():
                     one.syncing.set_result(SyncReply(one.assignment))
         return SyncReply(member.assignment)
 
     async def heartbeat(self, generation: Generation, instance_id: str | None) -> None:
         self._note("heartbeat", generation)
+        if self.is_silent:
+            raise refusal(Code.COORDINATOR_NOT_AVAILABLE)
         self._known(generation, instance_id)
         if self.state is GroupState.PREPARING:
-            raise GroupRefused(Code.REBALANCE_IN_PROGRESS)
+            raise refusal(Code.REBALANCE_IN_PROGRESS)
 
     async def leave(self, member_id: str, instance_id: str | None, reason: str) -> None:
         self._note("leave", (member_id, reason))
         if member_id not in self.members:
-            raise GroupRefused(Code.UNKNOWN_MEMBER_ID)
+            raise refusal(Code.UNKNOWN_MEMBER_ID)
         self.remove(member_id)
+
+    def close(self) -> None:
+        """A fake has no session to end."""
 
     # --- what tests do to it --------------------------------------------------------------------------------------
 
@@ -156,15 +166,15 @@ class FakeGroup:
     def _note(self, kind: str, request: object) -> None:
         self.log.append((kind, request))
         if self.refusals[kind]:
-            raise GroupRefused(self.refusals[kind].pop(0))
+            raise refusal(self.refusals[kind].pop(0))
 
     def _known(self, generation: Generation, instance_id: str | None) -> FakeMember:
         member = self.members.get(generation.member_id)
         if member is None:
             is_taken = instance_id and any(one.instance_id == instance_id for one in self.members.values())
-            raise GroupRefused(Code.FENCED_INSTANCE_ID if is_taken else Code.UNKNOWN_MEMBER_ID)
+            raise refusal(Code.FENCED_INSTANCE_ID if is_taken else Code.UNKNOWN_MEMBER_ID)
         if generation.number != self.generation:
-            raise GroupRefused(Code.ILLEGAL_GENERATION)
+            raise refusal(Code.ILLEGAL_GENERATION)
         return member
 
     def _open_join(self) -> None:
@@ -172,7 +182,7 @@ class FakeGroup:
         for member in self.members.values():
             syncing, member.syncing = member.syncing, None
             if syncing is not None and not syncing.done():
-                syncing.set_exception(GroupRefused(Code.REBALANCE_IN_PROGRESS))
+                syncing.set_exception(refusal(Code.REBALANCE_IN_PROGRESS))
 
     def _chosen(self) -> str:
         """Of the protocols that all members know, the one that most members prefer."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from raftmeta.assignors import Member, OwnCodec, Resources, assignor
-from raftmeta.coordinator import AioCoordinator, Code, Generation, GroupRefused, MemberMetadata, MemberState, Settings
-from raftmeta.errors import ReadyTimeout
+from raftmeta.coordinator import AioCoordinator, Code, Generation, MemberMetadata, MemberState, Settings
+from raftmeta.errors import Fenced, GroupRefused, ReadyTimeout
 from tests.coordinator.fake import FakeGroup
 
 CODEC = OwnCodec()
@@ -170,10 +170,8 @@ async def test_a_static_member_comes_back_without_a_rebalance() -> None:
     await new.ensure_active(10)
     assert (new.generation.number, new.owned, group.generation) == (1, RESOURCES.names, 1)
     assert new.told == ["prepare -1", "elected, skips", "complete 1"]
-    while old._machine.fatal is None:
-        await asyncio.sleep(0)
     with pytest.raises(GroupRefused, match="FENCED_INSTANCE_ID"):
-        await old.poll()
+        await old.run()
     await asyncio.gather(old.close(), new.close())
     assert group.count("leave") == 0
 
@@ -181,12 +179,45 @@ async def test_a_static_member_comes_back_without_a_rebalance() -> None:
 async def test_a_member_that_does_not_poll_leaves() -> None:
     """Its heartbeats go on from a task of their own; the poll interval ends it nevertheless."""
     group = FakeGroup()
-    worker = Worker(group, Settings(heartbeat_interval_s=0.001, max_poll_interval_s=0.05))
+    worker = Worker(group, Settings(heartbeat_interval_s=0.001, max_poll_interval_s=1.0))
     await worker.ensure_active(10)
     while group.members:
         await asyncio.sleep(0)
     assert worker.told[-1] == "leave"
-    assert ("leave", ("fake-1", "no poll for 0.05 s")) in group.log
+    assert ("leave", ("fake-1", "no poll for 1 s")) in group.log
     await worker.ensure_active(10)
-    assert worker.owned == RESOURCES.names
+    assert worker.told[-1] == "complete 2"
     await worker.close()
+
+
+async def test_a_rejoin_that_is_requested_during_a_join_is_done_after_it() -> None:
+    group = FakeGroup()
+
+    class Asking(Worker):
+        async def on_leader_elected(
+            self, leader_id: str, protocol: str, members: Sequence[MemberMetadata], skip_assignment: bool
+        ) -> Mapping[str, bytes]:
+            if group.generation == 1:
+                self.request_rejoin("other resources")
+            return await super().on_leader_elected(leader_id, protocol, members, skip_assignment)
+
+    async with Asking(group) as worker:
+        await worker.ensure_active(10)
+        assert worker.generation.number == 2
+
+
+async def test_a_member_that_hears_nothing_for_a_session_is_told_that_it_is_lost() -> None:
+    """The group is silent, not gone: no answer refuses anything."""
+    group = FakeGroup()
+    settings = Settings(heartbeat_interval_s=0.001, retry_s=0.001, session_timeout_s=0.5)
+    async with Worker(group, settings) as worker:
+        await worker.ensure_active(10)
+        group.is_silent = True
+        running = asyncio.create_task(worker.run())
+        while worker.told[-1] != "prepare -1" or len(worker.told) < 4:
+            await asyncio.sleep(0)
+        assert worker.generation.number == -1
+        with pytest.raises(Fenced):
+            assert worker.fence
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

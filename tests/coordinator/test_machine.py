@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raftmeta.coordinator import Code, Generation, GroupRefused, JoinReply, MemberState, Settings, SyncReply
+from raftmeta.coordinator import Code, Generation, JoinReply, MemberState, Settings, SyncReply
 from raftmeta.coordinator.machine import (
     AssignOrder,
     CompleteOrder,
@@ -15,6 +15,7 @@ from raftmeta.coordinator.machine import (
     SyncOrder,
     WaitOrder,
 )
+from raftmeta.errors import GroupRefused, InvalidArgument
 
 FIRST = Generation(1, "m", "p")
 
@@ -111,7 +112,7 @@ def test_a_fatal_refusal_is_told_for_ever(code: Code) -> None:
     for _ in range(2):
         with pytest.raises(GroupRefused) as told:
             machine.next_order(0)
-        assert told.value.code is code
+        assert told.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -151,8 +152,42 @@ def test_a_member_knows_that_nothing_was_heard_for_a_session() -> None:
     machine = stable()
     machine.beaten(machine.beat(3), None, 4)
     machine.beaten(machine.beat(6), Code.COORDINATOR_NOT_AVAILABLE, 40)
-    assert not machine.is_silent(48.9)
-    assert machine.is_silent(49)
+    assert not machine.check_silence(48.9)
+    assert machine.generation == FIRST
+    assert machine.check_silence(49)
+    assert (machine.generation, machine.state) == (Generation(), MemberState.UNJOINED)
+    assert machine.next_order(49) == PrepareOrder(Generation())
+    assert not machine.check_silence(1000)
+
+
+def test_a_rejoin_that_is_requested_during_a_join_is_not_lost() -> None:
+    machine = machine_of()
+    machine.prepared(True, 0)
+    machine.request_rejoin("before")
+    assert isinstance(machine.next_order(0), JoinOrder)
+    machine.request_rejoin("during")
+    machine.joined(JoinReply(FIRST, "other"), 0)
+    machine.synced(SyncReply(b"mine"), 0)
+    machine.completed()
+    assert machine.is_rejoin_needed
+    join(machine)
+    machine.synced(SyncReply(b"mine"), 0)
+    machine.completed()
+    assert not machine.is_rejoin_needed
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("session_timeout_s", {"session_timeout_s": 0}),
+        ("retry_s", {"retry_s": -1.0}),
+        ("heartbeat_interval_s", {"heartbeat_interval_s": 45.0}),
+    ],
+)
+def test_settings_that_cannot_be_are_named(field: str, given: dict[str, float]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Settings(**given)  # type: ignore[arg-type]
+    assert caught.value.field == field
 
 
 def test_a_caller_that_does_not_poll_leaves_once_and_joins_again_when_it_polls() -> None:
