@@ -255,8 +255,13 @@ class MemberMachine:
 
     # --- how it ended ---------------------------------------------------------------------------------------------
 
-    def prepared(self, is_done: bool, now_s: float) -> None:
-        """is_done: False asks for the hook again, after a pause."""
+    def prepared(self, is_done: bool, now_s: float, generation: Generation) -> None:
+        """is_done: False asks for the hook again, after a pause. generation: of the order.
+
+        A member that was lost during the hook is asked again at once, with generation -1.
+        """
+        if generation != self.generation:
+            return
         self._needs_prepare = not is_done
         if not is_done:
             self._retry_s = now_s + self.settings.retry_s
@@ -273,6 +278,9 @@ class MemberMachine:
         self._assignments = assignments
 
     def synced(self, reply: SyncReply, now_s: float) -> None:
+        """An answer that comes after the member was lost counts for nothing."""
+        if self.state is not MemberState.COMPLETING:
+            return
         self.state = MemberState.STABLE
         self._incomplete, self.fence = reply.assignment, reply.fence
         self._needs_prepare = True

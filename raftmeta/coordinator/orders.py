@@ -74,7 +74,7 @@ def steps(member: Any, machine: MemberMachine, service: Any, order: Order, now_s
     match order:
         case PrepareOrder(generation):
             is_done = yield HookCall(partial(member.on_join_prepare, generation.number, generation.member_id))
-            machine.prepared(is_done, now_s())
+            machine.prepared(is_done, now_s(), generation)
         case AssignOrder(leader_id, protocol, members, skips):
             assignments = yield HookCall(partial(member.on_leader_elected, leader_id, protocol, members, skips))
             machine.assigned(assignments)

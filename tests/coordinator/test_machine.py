@@ -24,9 +24,13 @@ def machine_of(settings: Settings | None = None) -> MemberMachine:
     return MemberMachine(settings or Settings(), 0.0)
 
 
+def prepare(machine: MemberMachine, *, is_done: bool = True, now_s: float = 0.0) -> None:
+    if isinstance(order := machine.next_order(now_s), PrepareOrder):
+        machine.prepared(is_done, now_s, order.generation)
+
+
 def join(machine: MemberMachine, generation: Generation = FIRST, leader: str = "other", now_s: float = 0.0) -> None:
-    if isinstance(machine.next_order(now_s), PrepareOrder):
-        machine.prepared(True, now_s)
+    prepare(machine, now_s=now_s)
     assert isinstance(machine.next_order(now_s), JoinOrder)
     machine.joined(JoinReply(generation, leader), now_s)
 
@@ -44,7 +48,7 @@ def stable(settings: Settings | None = None) -> MemberMachine:
 def test_the_orders_of_a_leader_come_in_turn() -> None:
     machine = machine_of()
     assert machine.next_order(0) == PrepareOrder(Generation())
-    machine.prepared(True, 0)
+    prepare(machine, is_done=True)
     order = machine.next_order(0)
     assert isinstance(order, JoinOrder) and order.request.member_id == ""
     assert machine.state is MemberState.PREPARING
@@ -64,7 +68,7 @@ def test_the_orders_of_a_leader_come_in_turn() -> None:
 def test_a_member_joins_with_the_id_that_it_is_given() -> None:
     """KIP-394; the hook is not called again between the two joins."""
     machine = machine_of()
-    machine.prepared(True, 0)
+    prepare(machine, is_done=True)
     machine.next_order(0)
     machine.refused(Code.MEMBER_ID_REQUIRED, 0, member_id="given")
     order = machine.next_order(0)
@@ -73,7 +77,7 @@ def test_a_member_joins_with_the_id_that_it_is_given() -> None:
 
 def test_a_hook_that_is_not_done_is_called_again_after_a_pause() -> None:
     machine = machine_of()
-    machine.prepared(False, 0)
+    prepare(machine, is_done=False)
     assert machine.next_order(0) == WaitOrder(0.1)
     assert machine.next_order(0.1) == PrepareOrder(Generation())
 
@@ -93,7 +97,7 @@ def test_a_refused_sync_joins_again(code: Code, generation: Generation) -> None:
     machine.next_order(0)
     machine.refused(code, 0)
     assert machine.generation == generation
-    machine.prepared(True, 0)
+    prepare(machine, is_done=True)
     order = machine.next_order(1)
     assert isinstance(order, JoinOrder) and order.request.member_id == generation.member_id
     assert order.request.reason == code.name
@@ -162,7 +166,7 @@ def test_a_member_knows_that_nothing_was_heard_for_a_session() -> None:
 
 def test_a_rejoin_that_is_requested_during_a_join_is_not_lost() -> None:
     machine = machine_of()
-    machine.prepared(True, 0)
+    prepare(machine, is_done=True)
     machine.request_rejoin("before")
     assert isinstance(machine.next_order(0), JoinOrder)
     machine.request_rejoin("during")
@@ -206,3 +210,21 @@ def test_a_static_member_does_not_leave_by_itself() -> None:
     machine = stable(Settings(instance_id="i"))
     machine.maybe_leave("closed")
     assert machine.leave_order(0) is None
+
+
+def test_a_member_that_is_lost_during_a_hook_is_told_before_it_joins() -> None:
+    machine = stable()
+    machine.request_rejoin("other resources")
+    assert machine.next_order(0) == PrepareOrder(FIRST)
+    machine.beaten(machine.beat(0), Code.UNKNOWN_MEMBER_ID, 0)
+    machine.prepared(True, 0, FIRST)
+    assert machine.next_order(0) == PrepareOrder(Generation())
+
+
+def test_an_assignment_that_comes_after_the_loss_counts_for_nothing() -> None:
+    machine = machine_of()
+    join(machine)
+    assert isinstance(machine.next_order(0), SyncOrder)
+    machine.beaten(machine.beat(0), Code.UNKNOWN_MEMBER_ID, 0)
+    machine.synced(SyncReply(b"mine"), 0)
+    assert (machine.state, machine.next_order(0)) == (MemberState.UNJOINED, PrepareOrder(Generation()))

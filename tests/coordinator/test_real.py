@@ -31,6 +31,7 @@ from raftmeta.coordinator import (
     StoreGroup,
     Workers,
 )
+from raftmeta.testing import stall_gil
 from tests.client.nodes import serving
 from tests.coordinator.test_coordinator import RESOURCES, Worker, poll_until
 from tests.node.nodes import running
@@ -196,8 +197,8 @@ def test_blocking_coordinators_share_and_call_hooks_where_they_are_driven(
         assert sorted((*first.owned, *second.owned)) == sorted(RESOURCES.names)
         assert first.threads == {threading.get_ident()}
         nodes["a"].put("work", b"", fence=first.fence)
-        with pytest.raises(raftmeta.ReadyTimeout):
-            Thread(nodes["c"], name).ensure_active(0.05)
+        with Thread(nodes["c"], name) as third, pytest.raises(raftmeta.ReadyTimeout):
+            third.ensure_active(0.05)
 
 
 def test_a_blocking_caller_that_does_not_poll_leaves(nodes: dict[str, raftmeta.Node], name: str) -> None:
@@ -210,6 +211,17 @@ def test_a_blocking_caller_that_does_not_poll_leaves(nodes: dict[str, raftmeta.N
         assert info is not None and info.members == ()
         member.ensure_active(WAIT_S)
         assert member.generation.number > 1
+
+
+def test_a_process_that_holds_the_gil_loses_no_member(nodes: dict[str, raftmeta.Node], name: str) -> None:
+    """For two sessions; nobody joins again, and nothing is told."""
+    settings = Settings(session_timeout_s=1.0, heartbeat_interval_s=0.05)
+    with Thread(nodes["a"], name, settings) as member:
+        member.ensure_active(WAIT_S)
+        stall_gil(2.0)
+        nodes["a"].put("work", b"", fence=member.fence)
+        member.poll()
+        assert member.told == ["prepare -1", "elected", "complete 1"]
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
