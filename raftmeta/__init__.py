@@ -22,6 +22,7 @@ if typing.TYPE_CHECKING:
     from raftmeta.bindings.revision import Revision
     from raftmeta.clients import Client
     from raftmeta.config import Config
+    from raftmeta.coordinator import workers
     from raftmeta.errors import (
         AddressInUse,
         AuthenticationFailed,
@@ -252,6 +253,7 @@ __all__ = [
     "prefix_end",
     "recipes",
     "replicated",
+    "workers",
 ]
 
 # A name is imported when it is first asked for: a program that only blocks loads neither asyncio nor ssl, and one that
@@ -319,6 +321,7 @@ _HOMES = {
     "invariant": "raftmeta.user_machines.classes",
     "prefix_end": "raftmeta.operations",
     "replicated": "raftmeta.user_machines.classes",
+    "workers": "raftmeta.coordinator",
 }
 _MODULES = frozenset(
     {
@@ -326,6 +329,7 @@ _MODULES = frozenset(
         "backends",
         "clients",
         "config",
+        "coordinator",
         "errors",
         "interfaces",
         "node",

@@ -107,6 +107,16 @@ def test_workers_in_processes_of_their_own_do_each_job_once(tmp_path: Path) -> N
     ]
 
 
+def test_tasks_of_killed_workers_go_to_the_others(tmp_path: Path) -> None:
+    """As printed on its first page: 100 tasks on five workers, then on the three that are left."""
+    command = [sys.executable, str(ROOT / "examples/shared_tasks.py"), str(tmp_path / "a"), "5", "2"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    before, after = (dict(share.split(":") for share in line.split()) for line in ended.stdout.splitlines())
+    assert before == dict.fromkeys("01234", "20")
+    assert sorted(after.values()) == ["33", "33", "34"] and set(after) == set("234")
+
+
 def test_topics_have_the_shapes_that_kafka_keeps(tmp_path: Path) -> None:
     (address,) = free_addresses(1)
     broker = Broker(1, {1: address}, tmp_path / "1")

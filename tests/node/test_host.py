@@ -135,6 +135,7 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
         peers = {"a": str(node.identity.listen)}
         node.put("k", b"v")
         release, keep = os.pipe()
+        told, tell = os.pipe()
 
         def refused(call: Callable[[], object]) -> bool:
             try:
@@ -145,7 +146,8 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
 
         def work() -> bool:
             os.close(keep)
-            if descriptors() > before + 1:  # the pipe; fewer: what earlier tests left to the garbage collector
+            os.write(tell, b"x")
+            if descriptors() > before + 3:  # the pipes; fewer: what earlier tests left to the garbage collector
                 return False
             node.close()
             calls = (node.status, node.start, lambda: node.put("k", b"w"), lambda: node.get("k", local=True))
@@ -154,12 +156,14 @@ def test_a_forked_child_cannot_use_the_node_and_holds_nothing_of_it(tmp_path: Pa
         pid = in_child(work, release)
         os.close(release)
         assert node.put("k", b"x") == 2
+        assert os.read(told, 1) == b"x"  # a child that has not run yet holds every descriptor
         node.close()
         # The child lives on: neither the port nor the folder may be taken by it.
         with raftmeta.Node("a", peers=peers, data_dir=tmp_path / "a", config=node.config) as again:
             again.ready(30)
             assert again.get("k").value == b"x"  # type: ignore[union-attr]
-        os.close(keep)
+        for end in (keep, told, tell):
+            os.close(end)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
