@@ -105,8 +105,8 @@ cdef uint32_t _join(World* world, SimGroupClient* client, GroupRequest* request,
     return _protocols(client, texts.pairs)
 
 
-# A leader gives each member its share: resource r to one of them, in each generation to another. At times it leaves one
-# out.
+# A leader gives each member its share: resource r to one of them, in each generation to another. At times it leaves
+# one out.
 cdef uint32_t _shares(SimGroupView* view, uint32_t generation, uint32_t left_out, Texts* texts) noexcept nogil:
     cdef uint32_t members = 0, count = 0, place, resource, i
     cdef uint8_t* share
