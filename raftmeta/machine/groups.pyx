@@ -20,6 +20,11 @@ from raftmeta.machine.plan cimport (Plan, Planned, is_live, plan_delete, plan_pu
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.invariants cimport broken
+from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_INSTANCE_TAKEN, MARK_GROUP_LEADER_DROPPED,
+                                    MARK_GROUP_MEMBER_PENDING, MARK_GROUP_MEMBER_WENT_BEFORE,
+                                    MARK_GROUP_MEMBER_WENT_WITH_LEASE, MARK_GROUP_REQUEST_REFUSED, MARK_GROUP_STABLE,
+                                    MARK_GROUP_STATIC_MEMBERS_AWAITED, MARK_GROUP_STAYS_STABLE,
+                                    MARK_GROUP_TIMER_ENDS_PHASE, mark)
 from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, LEASE_EXPIRED, NO_MEMORY, OK
 from raftmeta.wire.commands cimport (CHANGES_MAX, KeyView, result_array, result_bool, result_bytes, result_number,
                                      result_unsigned)
@@ -324,6 +329,7 @@ cdef status_t _complete(Machine* machine, Group* group) noexcept nogil:
     if status != OK:
         return status
     if oldest == NULL and meta.members != 0:
+        mark(MARK_GROUP_STATIC_MEMBERS_AWAITED)
         meta.flags = 0
         _begin_timer(machine, group, _rebalance_ms(machine))
         return OK
@@ -453,6 +459,7 @@ cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
     if not request.must_know or request.instance.length:
         return _add(machine, group, &member)
     _take_words(machine, &member)
+    mark(MARK_GROUP_MEMBER_PENDING)
     member.record.meta.flags = MEMBER_PENDING
     group.record.meta.pending += 1
     status = _store_member(machine, &member, False)
@@ -551,6 +558,7 @@ cdef status_t _replace(Machine* machine, Group* group, MemberView* holder, Membe
     cdef uint8_t state = group.record.meta.state
     cdef bint was_leader = _equal(&holder.id, &group.record.leader)
     cdef status_t status
+    mark(MARK_GROUP_INSTANCE_TAKEN)
     member.record = holder.record
     _take_words(machine, member)
     if was_leader:
@@ -561,6 +569,7 @@ cdef status_t _replace(Machine* machine, Group* group, MemberView* holder, Membe
     if status == OK and state == GROUP_STABLE:
         holder[0] = member[0]           # the votes with what the new one says
         if _stays(machine, group):
+            mark(MARK_GROUP_STAYS_STABLE)
             status = _store(machine, group)
             return _answer_join(machine, group, ANSWER_DONE, &member.id, was_leader) if status == OK else status
     if status == OK and state != GROUP_PREPARING:
@@ -640,6 +649,7 @@ cdef status_t _assign(Machine* machine, Group* group) noexcept nogil:
         status = _store_member(machine, member, True)
         if status != OK:
             return status
+    mark(MARK_GROUP_STABLE)
     group.record.meta.state = GROUP_STABLE
     group.record.meta.timer_ms = 0
     return _store(machine, group)
@@ -733,6 +743,7 @@ cdef status_t groups_run(Machine* machine) noexcept nogil:
             status = _delete(machine, &group, &code)
     if status != OK or code == GROUP_OK:
         return status
+    mark(MARK_GROUP_REQUEST_REFUSED)
     machine.transaction.body.clear()
     return GROUP_REFUSED if result_number(&machine.transaction.body, code) == OK else <status_t>NO_MEMORY
 
@@ -747,12 +758,14 @@ cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept n
     cdef bint was_pending
     cdef status_t status
     if not plan_view(&machine.plan, key, &view):
-        return OK                   # the timer of its group was over in the same entry: the group went on without it
+        mark(MARK_GROUP_MEMBER_WENT_BEFORE)
+        return OK
     if (not group_of_member(key, &parent) or _open(machine, &parent, &group) != GROUP_OK or not group.exists
             or not _view_of(&parent, &view, &member)):
         return broken(&machine.broken, BROKEN_GROUP_MEMBER, machine.plan.revision, 0)
     machine.plan.changes_max = 2 * CHANGES_MAX
     was_pending = _is_pending(&member)
+    mark(MARK_GROUP_MEMBER_WENT_WITH_LEASE)
     status = _remove(machine, &group, &member)
     if status == OK:
         status = _after_removal(machine, &group, was_pending)
@@ -784,12 +797,14 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
     if meta.state == GROUP_COMPLETING:
         status = _drop_leader(machine, &group)
     elif meta.flags & GROUP_WAITS_FOR_TIMER and meta.flags & GROUP_HAS_NEW_MEMBER and meta.left_ms:
+        mark(MARK_GROUP_DELAY_EXTENDED)
         more_ms = min(meta.initial_ms, meta.left_ms)
         meta.left_ms -= more_ms
         meta.flags = GROUP_WAITS_FOR_TIMER
         _begin_timer(machine, &group, more_ms)
         status = OK
     else:
+        mark(MARK_GROUP_TIMER_ENDS_PHASE)
         status = _complete(machine, &group)
     return _store(machine, &group) if status == OK else status
 
@@ -798,6 +813,7 @@ cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:
     cdef status_t status = _scan(machine, group)
     cdef MemberView* leader = _member(machine, &group.record.leader)
     if status == OK and leader != NULL:
+        mark(MARK_GROUP_LEADER_DROPPED)
         status = _remove(machine, group, leader)
     return _after_removal(machine, group, False) if status == OK else status
 

@@ -216,6 +216,18 @@ cpdef enum Mark:
     MARK_ZNODE_TIME_BEGINS               # a lease was granted for a TTL node or an empty container
     MARK_ZNODE_TIME_ENDS                 # such a lease went: the znode did, or a container has a child again
     MARK_ZNODE_WRITE_REFUSED             # a native write would have changed a znode
+    # worker groups
+    MARK_GROUP_REQUEST_REFUSED           # with a code of Kafka's
+    MARK_GROUP_MEMBER_PENDING            # the first of the two steps of a join
+    MARK_GROUP_STABLE                    # its leader has assigned
+    MARK_GROUP_INSTANCE_TAKEN            # another holder of an instance took the place of the one before
+    MARK_GROUP_STAYS_STABLE              # ... and the votes chose the same protocol
+    MARK_GROUP_MEMBER_WENT_WITH_LEASE    # and its group went on without it
+    MARK_GROUP_MEMBER_WENT_BEFORE        # the timer of its group removed it, and then its lease ended in the same entry
+    MARK_GROUP_TIMER_ENDS_PHASE          # members that had not joined go
+    MARK_GROUP_DELAY_EXTENDED            # a member came during the initial delay
+    MARK_GROUP_LEADER_DROPPED            # it sent no assignments
+    MARK_GROUP_STATIC_MEMBERS_AWAITED    # a phase ended, and nobody but static members that did not join was left
 
 cdef extern from "marks.hpp" namespace "raftmeta" nogil:
     void mark(Mark which) noexcept

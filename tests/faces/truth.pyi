@@ -173,6 +173,24 @@ class Liar:
     def change_versions(self) -> None:
         """As if every znode had been written once more."""
 
+    def change_leader(self) -> bool:
+        """As if somebody else had led a group in the generation that goes on. False: no group has a leader now."""
+
+    def raise_fences(self) -> None:
+        """As if every group had had a generation of a fence that no generation reaches."""
+
+    def take_old_sync(self) -> bool:
+        """As if a member had synced for the generation before, and nobody had minded. False: no group is stable."""
+
+    def change_assignments(self) -> None:
+        """As if the resources of every group had been shared in the generation behind its own."""
+
+    def add_member(self) -> None:
+        """As if every group had had a member more that nobody saw go."""
+
+    def disown(self) -> bool:
+        """As if the resources of every group belonged to nobody. False: no group is stable."""
+
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

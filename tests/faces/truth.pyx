@@ -6,7 +6,8 @@ from libc.string cimport memset
 
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.engine.engine cimport engine_stop
-from raftmeta.machine.machine cimport MachineStatus, machine_status
+from raftmeta.machine.group_records cimport GROUP_COMPLETING, GROUP_STABLE
+from raftmeta.machine.machine cimport ApplyResult, MachineStatus, machine_status
 from raftmeta.machine.entry cimport ENTRY_ZNODE, ZnodeMeta
 from raftmeta.machine.tree cimport Entry, tree_find
 from raftmeta.machine.znodes cimport ZnodeView, znode_view
@@ -14,6 +15,9 @@ from raftmeta.native.intrinsics cimport hash64
 from raftmeta.raft.types cimport APPEND_RESPONSE, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message
 from raftmeta.sim.world.calls cimport call_take
 from raftmeta.sim.world.events cimport SIM_FRAME
+from raftmeta.sim.world.groups_check cimport groups_judge_request
+from raftmeta.sim.world.groups_state cimport SIM_GROUP_RESOURCES, SIM_GROUPS, SimGroups
+from raftmeta.sim.world.groups_view cimport id_bytes
 from raftmeta.sim.world.network cimport network_cut
 from raftmeta.sim.world.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
 from raftmeta.sim.world.watches cimport watches_check_item
@@ -24,6 +28,7 @@ from raftmeta.sim.world.znodes_state cimport SIM_DOOR_WINDOW, SIM_EPHEMERAL, Sim
 from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_RIGHTS_KEYS,
                                              SIM_ROLES, SIM_WATCHES, SimCall, SimFrame, SimNode)
 from raftmeta.status cimport INVARIANT_BROKEN, status_t
+from raftmeta.wire.groups cimport GROUP_SYNC
 
 cdef enum:
     CALL_BLOCK = 256                # as in raftmeta/sim/world/calls
@@ -416,6 +421,69 @@ cdef class Liar:
         for i in range(self.world.native.znodes.nodes.size):
             self.world.native.znodes.nodes.data[i].version += 1
         self._look_again()
+
+    cdef SimGroups* _groups(self) except NULL:
+        if self.world.native.groups == NULL:
+            raise ValueError("a world without worker groups")
+        return <SimGroups*>self.world.native.groups
+
+    def change_leader(self) -> bool:
+        """As if somebody else had led a group in the generation that goes on. False: no group has a leader now."""
+        cdef SimGroups* groups = self._groups()
+        cdef int i
+        for i in range(SIM_GROUPS):
+            if groups.views[i].state >= <uint32_t>GROUP_COMPLETING:
+                groups.views[i].leader.bytes[0] ^= 1
+                return True
+        return False
+
+    def raise_fences(self) -> None:
+        """As if every group had had a generation of a fence that no generation reaches."""
+        cdef int i
+        for i in range(SIM_GROUPS):
+            self._groups().truths[i].newest_fence = ~<uint64_t>0
+
+    def take_old_sync(self) -> bool:
+        """As if a member had synced for the generation before, and nobody had minded. False: no group is stable."""
+        cdef SimGroups* groups = self._groups()
+        cdef ApplyResult result
+        cdef int i
+        memset(&result, 0, sizeof(ApplyResult))
+        memset(&groups.request, 0, sizeof(groups.request))
+        for i in range(SIM_GROUPS):
+            if groups.views[i].state != GROUP_STABLE or groups.views[i].count == 0:
+                continue
+            groups.request.verb = GROUP_SYNC
+            groups.request.member = id_bytes(&groups.views[i].leader)
+            groups.request.generation = groups.views[i].generation - 1
+            groups_judge_request(self.world.native, groups, &groups.views[i], GROUP_SYNC, &result)
+            return True
+        return False
+
+    def change_assignments(self) -> None:
+        """As if the resources of every group had been shared in the generation behind its own."""
+        cdef int i
+        for i in range(SIM_GROUPS):
+            self._groups().truths[i].generation += 1
+
+    def add_member(self) -> None:
+        """As if every group had had a member more that nobody saw go."""
+        cdef SimGroups* groups = self._groups()
+        cdef int i
+        for i in range(SIM_GROUPS):
+            groups.views[i].members[groups.views[i].count].id.length = 1
+            groups.views[i].count += 1
+
+    def disown(self) -> bool:
+        """As if the resources of every group belonged to nobody. False: no group is stable."""
+        cdef SimGroups* groups = self._groups()
+        cdef bint found = False
+        cdef int i, resource
+        for i in range(SIM_GROUPS):
+            found = found or groups.views[i].state == GROUP_STABLE
+            for resource in range(SIM_GROUP_RESOURCES):
+                groups.truths[i].owners[resource].length = 0
+        return found
 
     def fill_queues(self, number: int) -> None:
         self._node(number).engine.config.outstanding_max = 0

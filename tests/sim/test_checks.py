@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgpack
 import pytest
 
@@ -580,3 +582,70 @@ def test_a_znode_that_zookeeper_would_not_have_is_seen(asked: World) -> None:
     Liar(asked).change_versions()
     asked.run(5_000)
     expect(asked, "I33")
+
+
+@pytest.fixture
+def grouped() -> World:
+    """Three nodes without faults, and members of worker groups; all of it has happened."""
+    world = World(7, groups=1, client_gap_us=1_000)
+    world.run(300_000)
+    assert world.violation is None
+    counts = world.counts
+    assert counts["groups_lost"] == 0
+    assert counts["group_checks"] > 1_000
+    for name in (
+        "group_requests", "groups_refused", "group_generations", "groups_stable", "group_timers",
+        "group_members_ended", "group_replaced", "group_writes", "group_writes_fenced",
+    ):  # fmt: skip
+        assert counts[name] > 0, name
+    return world
+
+
+def wait_until(world: World, lie: Callable[[], bool]) -> None:
+    """Until the world is such that the lie can be told."""
+    for _ in range(1_000):
+        if lie():
+            return
+        world.run(10)
+    raise AssertionError("it never was")
+
+
+def test_another_leader_of_a_generation_is_seen(grouped: World) -> None:
+    """I34: the leader is not who it was an entry ago."""
+    wait_until(grouped, Liar(grouped).change_leader)
+    grouped.run(5_000)
+    expect(grouped, "I34")
+
+
+def test_a_generation_with_an_old_fence_is_seen(grouped: World) -> None:
+    """I35: there was a later fence before."""
+    Liar(grouped).raise_fences()
+    grouped.run(100_000)
+    expect(grouped, "I35")
+
+
+def test_a_sync_of_an_old_generation_that_is_taken_is_seen(grouped: World) -> None:
+    """I36: the machine said yes."""
+    wait_until(grouped, Liar(grouped).take_old_sync)
+    expect(grouped, "I36")
+
+
+def test_a_write_of_another_generation_s_owner_is_seen(grouped: World) -> None:
+    """I37: the fence held, and the assignment in force is another one."""
+    Liar(grouped).change_assignments()
+    grouped.run(100_000)
+    expect(grouped, "I37")
+
+
+def test_a_member_that_goes_without_a_reason_is_seen(grouped: World) -> None:
+    """I38: it was there before the entry, and nothing in the entry ends it."""
+    Liar(grouped).add_member()
+    grouped.run(5_000)
+    expect(grouped, "I38")
+
+
+def test_a_stable_group_whose_assignment_is_another_one_is_seen(grouped: World) -> None:
+    """I39: members hold what their leader did not give them."""
+    wait_until(grouped, Liar(grouped).disown)
+    grouped.run(5_000)
+    expect(grouped, "I39")

@@ -91,6 +91,9 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
         "leases_expired", "lease_renewals", "rests", "windows", "leases_let_go",
         "user_calls", "user_commands", "user_loads", "znode_answers", "znodes_refused", "znodes_out_of_order",
         "znode_owners_ended", "znodes_timed_out", "znode_writes_refused", "znode_checks", "znode_reads",
+        "group_requests", "groups_refused", "group_generations", "groups_stable", "group_timers",
+        "group_members_ended", "group_members_left", "group_replaced", "groups_deleted", "group_writes",
+        "group_writes_fenced", "group_checks",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -170,7 +173,7 @@ def test_a_sparse_world_has_few_kinds_of_faults_at_high_rates() -> None:
 
 OPTIONS = {
     "lease_reads": 4, "free_bytes_min": 2, "log_memory_bytes": 4, "snapshot_log_bytes": 4, "host_watchdog_ms": 4,
-    "session_window": 4, "rights": 8, "znodes": 8,
+    "session_window": 4, "rights": 8, "znodes": 8, "groups": 8,
 }  # fmt: skip
 
 
@@ -188,6 +191,12 @@ def test_the_model_of_znodes_takes_every_entry(histories: list[History], totals:
     """A model that lost one would check nothing from then on."""
     assert totals["znodes_lost"] == 0
     assert 15 < sum(history.counts["door_sendings"] > 0 for history in histories) < 35
+
+
+def test_the_check_of_groups_takes_every_entry(histories: list[History], totals: Counter[str]) -> None:
+    """Else it would see nothing from then on."""
+    assert totals["groups_lost"] == 0
+    assert 15 < sum(history.counts["group_sendings"] > 0 for history in histories) < 35
 
 
 @pytest.mark.parametrize("has_rights", [False, True])

@@ -24,6 +24,7 @@ cdef enum:
     ENCRYPTION_STREAM = 0xc1f3
     RIGHTS_STREAM = 0x2165
     ZNODES_STREAM = 0x20de
+    GROUPS_STREAM = 0x6209
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -114,6 +115,13 @@ cdef bint _has_znodes(const SimConfig* config) noexcept nogil:
     return next_random(&random) % 8 == 0
 
 
+# Worker groups are in one world of eight. Such a world has no znodes: the model of znodes tells leases that it does not
+# know apart by their deadlines, and a group has many of these.
+cdef bint _has_groups(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ GROUPS_STREAM
+    return next_random(&random) % 7 == 0 and not config.has_znodes
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -135,6 +143,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     config.encrypts = _encrypts(config)
     config.has_rights = _has_rights(config)
     config.has_znodes = _has_znodes(config)
+    config.has_groups = _has_groups(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

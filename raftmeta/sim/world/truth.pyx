@@ -30,6 +30,7 @@ from raftmeta.sim.world.read_proofs cimport proofs_look
 from raftmeta.sim.world.entries cimport entries_note
 from raftmeta.sim.world.rights_model cimport rights_model_check, rights_model_take
 from raftmeta.sim.world.znodes_check cimport znodes_check
+from raftmeta.sim.world.groups_check cimport groups_check, groups_take
 from raftmeta.sim.world.znodes_model cimport znodes_take
 from raftmeta.sim.world.world_state cimport (VIOLATION_ACK_NOT_DURABLE, VIOLATION_COMMIT_NOT_DURABLE,
                                              VIOLATION_CUT_SILENTLY, VIOLATION_LEADER_INCOMPLETE,
@@ -130,7 +131,7 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
     memberships_note(world, record)
-    if world.config.has_rights or world.config.has_znodes:
+    if world.config.has_rights or world.config.has_znodes or world.config.has_groups:
         entries_note(world, record)
     points_note(world, record)
     _forget_damage(durable, record.index, record.index)
@@ -335,6 +336,8 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
         rights_model_take(world, index, chain)
     if world.config.has_znodes:
         znodes_take(world, index, chain)
+    if world.config.has_groups:
+        groups_take(world, node, index, chain)
     points_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
         violate(world, VIOLATION_COMMIT_NOT_DURABLE, node.number, index, term)
@@ -429,6 +432,8 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
             rights_model_check(world, node)
         if world.config.has_znodes:
             znodes_check(world, node)
+        if world.config.has_groups:
+            groups_check(world, node)
 
 
 # --- membership -------------------------------------------------------------------------------------------------------

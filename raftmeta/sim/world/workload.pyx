@@ -12,6 +12,7 @@
     I24  what all of these show together: raftmeta/sim/world/witness
     I26  commands of principals: raftmeta/sim/world/principals, raftmeta/sim/world/rights_model
     I27-I33  requests for znodes: raftmeta/sim/world/doors, raftmeta/sim/world/znodes_model
+    I34-I39  worker groups: raftmeta/sim/world/group_clients, raftmeta/sim/world/groups_check
 These clients live in the process of their node and use its session; sim/world/clients has those of other processes.
 """
 
@@ -28,6 +29,8 @@ from raftmeta.sim.world.calls cimport call_give_back, call_number, call_submit, 
 from raftmeta.sim.world.clients cimport clients_done, clients_release
 from raftmeta.sim.world.doors cimport doors_done, doors_release
 from raftmeta.sim.world.entries cimport entries_release
+from raftmeta.sim.world.group_clients cimport group_clients_done
+from raftmeta.sim.world.groups_check cimport groups_check, groups_release
 from raftmeta.sim.world.leases cimport leases_drop, leases_forget, leases_granted, leases_refused, leases_want
 from raftmeta.sim.world.principals cimport principals_done, principals_release
 from raftmeta.sim.world.read_proofs cimport proofs_check
@@ -38,7 +41,7 @@ from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witnes
                                          witness_release, witness_watches)
 from raftmeta.sim.world.znodes_check cimport znodes_check
 from raftmeta.sim.world.znodes_model cimport znodes_release
-from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_DOOR, CALL_GRANT,
+from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_DOOR, CALL_GRANT, CALL_GROUP,
                                              CALL_PRINCIPAL, CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS,
                                              SIM_WATCHES,
                                              VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
@@ -226,6 +229,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
         principals_done(world, node, call, status)
     elif call.kind == CALL_DOOR:
         doors_done(world, node, call, status, revision, body, length)
+    elif call.kind == CALL_GROUP:
+        group_clients_done(world, node, call, status, body, length)
     elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
         if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
             _check_unknown(world, node, call, status)
@@ -254,6 +259,9 @@ cdef void workload_final(World* world) noexcept nogil:
             world.znodes.checked = 0
             if world.nodes[number].is_up and world.nodes[number].engine.state == ENGINE_RUNNING:
                 znodes_check(world, &world.nodes[number])
+    for number in range(world.config.nodes if world.config.has_groups else 0):
+        if world.nodes[number].is_up and world.nodes[number].engine.state == ENGINE_RUNNING:
+            groups_check(world, &world.nodes[number])
     for key in range(0, SIM_KEYS, 2):
         if <uint64_t>world.truth.add_highest[key] > world.truth.adds_submitted[key]:
             violate(world, VIOLATION_NOT_ONCE, 0, key, world.truth.add_highest[key])
@@ -268,5 +276,6 @@ cdef void workload_release(World* world) noexcept nogil:
     rights_model_release(world)
     doors_release(world)
     znodes_release(world)
+    groups_release(world)
     entries_release(world)
     command_release(&world.command)

@@ -18,6 +18,8 @@ from raftmeta.sim.world.doors cimport doors_act
 from raftmeta.sim.world.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT, SIM_COPY, SIM_FAULT, SIM_FRAME,
                                         SIM_HEAL, SIM_JOBS, SIM_JOBS_DONE, SIM_REST, SIM_RESTART, SIM_REVEAL, SIM_ROOM,
                                         SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
+from raftmeta.sim.world.group_clients cimport group_clients_act
+from raftmeta.sim.world.groups_check cimport groups_begin
 from raftmeta.sim.world.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.world.memberships cimport memberships_release
 from raftmeta.sim.world.network cimport network_connect, network_deliver, network_heal, network_release
@@ -96,6 +98,9 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         world.random_rights = next_random(&random)
     if config.has_znodes:
         world.random_znodes = next_random(&random)
+    if config.has_groups:
+        world.random_groups = next_random(&random)
+        groups_begin(world)
     command_init(&world.command)
     command_init(&world.rights.command)
     command_init(&world.znodes.command)
@@ -210,6 +215,8 @@ cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
         nodes |= principals_act(world)
     if world.config.has_znodes:
         nodes |= doors_act(world)
+    if world.config.has_groups:
+        nodes |= group_clients_act(world)
     for i in range(world.config.nodes):
         if nodes >> i & 1 and world.config.turn_us == 0:    # else they find it in their next turn
             node_run(world, &world.nodes[i])

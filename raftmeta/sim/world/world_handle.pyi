@@ -47,6 +47,7 @@ class World:
     encryption: 1: files of the nodes are encrypted, all with one key that the seed makes.
     rights: 1: rights are turned on, principals try what they may, and an admin changes that. Not in ruin.
     znodes: 1: doors ask for znodes on behalf of owners whose leases come and go. Not in ruin.
+    groups: 1: clients join worker groups, work under the fences of their assignments, hang and leave. Not in ruin.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -84,6 +85,7 @@ class World:
         encryption: int = 0,
         rights: int = 0,
         znodes: int = 0,
+        groups: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

@@ -49,6 +49,12 @@ INVARIANTS = {
     34: "I31 a request was done before the one in front of it",
     35: "I32 a znode without one above it",
     36: "I33 a request for znodes did something else than ZooKeeper's rules say",
+    37: "I34 a generation of a worker group has another leader than its own",
+    38: "I35 a generation of a worker group fell, or its fence is not its own",
+    39: "I36 a request of an old generation or of a fenced instance was taken",
+    40: "I37 a resource of a worker group has two owners",
+    41: "I38 a member of a worker group ended before its time",
+    42: "I39 a stable worker group without an assignment of each member",
     101: "no memory",
 }
 
@@ -101,6 +107,7 @@ cdef dict _profile(const SimConfig* config):
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             "rights": config.has_rights, "znodes": config.has_znodes,
+            "groups": config.has_groups,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -127,7 +134,7 @@ cdef class World:
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
-                  encryption: int = 0, rights: int = 0, znodes: int = 0, **faults):
+                  encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -168,6 +175,7 @@ cdef class World:
         config.encrypts = encryption != 0
         config.has_rights = rights != 0 and not ruin
         config.has_znodes = znodes != 0 and not ruin
+        config.has_groups = groups != 0 and not ruin
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

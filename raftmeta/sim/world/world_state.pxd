@@ -17,6 +17,7 @@
 # principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
 # doors      clients that ask for znodes; znodes_model   what ZooKeeper's rules (znodes_rules) make of the log, and must
 #            answer (I28, I30, I31, I33); znodes_check   nodes beside it, znodes beside one another (I27, I29, I32)
+# group_clients    members of worker groups; groups_check   what the log may make of their groups (I34-I39)
 # entries    every record that any disk has, for these models
 # witness    what clients saw, from values and times alone (I24)
 # points     where snapshots are due (I11)
@@ -183,6 +184,7 @@ cdef struct SimConfig:
     bint has_users              # clients give commands to a user machine, too
     bint has_rights             # rights are turned on, and principals come and go (raftmeta/sim/world/principals)
     bint has_znodes             # doors ask for znodes (raftmeta/sim/world/doors)
+    bint has_groups             # clients are members of worker groups (raftmeta/sim/world/group_clients)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
@@ -223,6 +225,7 @@ cdef enum SimCallKind:
     CALL_CLIENT = 6             # a sending of a SimClient: key is its number, session and number name the command
     CALL_PRINCIPAL = 9          # the same of a SimPrincipal
     CALL_DOOR = 10              # ... and of a SimDoor
+    CALL_GROUP = 11             # ... and of a SimGroupClient
 
 cdef struct SimCall:
     SimCall* next_free
@@ -554,6 +557,12 @@ cdef enum SimViolation:
     VIOLATION_ZNODE_ORDER = 34          # I31: a, b = sequences
     VIOLATION_ZNODE_ORPHAN = 35         # I32: a = its czxid
     VIOLATION_ZNODE_MODEL = 36          # I33
+    VIOLATION_GROUP_LEADER = 37         # I34: a = generation, b = index of the entry
+    VIOLATION_GROUP_GENERATION = 38     # I35: a = generation, b = its fence
+    VIOLATION_GROUP_REQUEST = 39        # I36: a = index, b = generation of the group
+    VIOLATION_GROUP_OWNER = 40          # I37: a = index, b = the resource
+    VIOLATION_GROUP_MEMBER = 41         # I38: a = index, b = lease of the member
+    VIOLATION_GROUP_ASSIGNMENT = 42     # I39: a = generation, b = members
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -606,6 +615,20 @@ cdef struct SimCounts:
     uint64_t znode_checks       # of a node's whole tree against the model
     uint64_t znode_reads        # of a stat and of children
     uint64_t znodes_lost        # entries that the model did not take: nothing is checked any more
+    uint64_t group_sendings     # commands of members of worker groups and their repetitions
+    uint64_t group_requests     # accepted
+    uint64_t groups_refused     # requests that the machine refused
+    uint64_t group_generations  # begun
+    uint64_t groups_stable      # times that a leader made a group stable
+    uint64_t group_timers       # phases of groups that ended by their timer, or went on after it
+    uint64_t group_members_ended        # members that went with their lease
+    uint64_t group_members_left         # behind by their group: they did not join, or did not assign
+    uint64_t group_replaced     # members whose instance got another holder
+    uint64_t groups_deleted
+    uint64_t group_writes       # under the fence of an assignment, accepted
+    uint64_t group_writes_fenced    # ... refused
+    uint64_t group_checks       # of a node's groups beside one another
+    uint64_t groups_lost        # entries that the check did not take: nothing is checked any more
     uint64_t reads
     uint64_t reads_refused
     uint64_t watch_events
@@ -660,6 +683,7 @@ cdef struct World:
     uint64_t random_users
     uint64_t random_rights
     uint64_t random_znodes
+    uint64_t random_groups
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
     SimTruth truth
@@ -689,6 +713,7 @@ cdef struct World:
     SimRightsModel rights
     SimDoor[SIM_DOORS] doors
     SimZnodesModel znodes
+    void* groups                # SimGroups*, of raftmeta/sim/world/groups_state; NULL: there are none
     SimEntries entries
     SimCall* free_calls
     Vec[void*] call_blocks
