@@ -209,7 +209,7 @@ def test_halves_of_large_requests_take_no_room_of_others(tmp_path: Path) -> None
                 command = other.encoder.command(verbs.put("k", b"%d" % number))
                 assert other.ask(command)[0] == Status.OK
             assert first.is_closed() and second.is_closed()
-        assert nodes["a"].metrics()["client_connections_evicted"] == 2
+        wait_until(lambda: nodes["a"].metrics()["client_connections_evicted"] == 2, timeout_s=20, what="both to count")
 
 
 def test_one_large_request_is_taken_however_little_room_there_is(tmp_path: Path) -> None:
