@@ -157,6 +157,11 @@ async def set_rights(program: Program, passwords: dict[str, str], grants: dict[s
         await auth.enable()
 
 
+async def catch_up(program: Program) -> None:
+    """Return once this node has applied all that was decided before: it answers a linearizable read."""
+    await program.face.get("caught-up")
+
+
 async def find(program: Program, text: str) -> list[str]:
     """The keys that have this text in them or in their values."""
     found, start = [], b""
