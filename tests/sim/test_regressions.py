@@ -318,3 +318,20 @@ def test_reads_that_every_turn_voids_are_refused() -> None:
     assert world.counts["reads_refused"] > 100
     assert all(node["read_rounds"] <= 4 for node in world.nodes())
     settled(world)
+
+
+def test_a_lease_may_end_late_once_the_leader_is_cut_off() -> None:
+    """The rule for the latest end of a lease was held where it cannot hold: at the end of a world without faults.
+
+    1. Worlds whose only fault is a change of leaders ask that a lease ends within its time and one election time-out.
+    2. The end of a world cuts nodes off, so that a majority is healed alone first (`counts["cores"]`).
+    3. The leader was among them. Its leases ended only after the others had elected another, up to two time-outs later.
+    The rule was wrong, the leases were right: 1 of 20 of these worlds fell, none where nobody is cut off at the end.
+    The rule now holds until the first cut (sim/world/leases).
+    """
+    cores = 0
+    for seed in range(200):
+        world = World(seed, client_gap_us=1_000, lease_ttl_ms=300)
+        world.run(8_000)
+        cores += settled(world).counts["cores"]
+    assert cores > 100
