@@ -23,6 +23,7 @@ FILES = {
     "check": ("check",),
     "cluster": ("status", "hash", "transfer"),
     "conformance": ("tck", "tck-matrix"),
+    "doctor": ("doctor",),
     "groups": ("group",),
     "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),
     "members": ("member",),

@@ -14,7 +14,7 @@ from raftmeta.cli.session import NO, NOT_EXECUTED, Session, fail, fates, pass_se
 _HASH_TRIES_S = 0.05
 
 
-def _statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, str]]:
+def statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, str]]:
     """(endpoint, status, error) of every address in the URL; each node answers for itself."""
     found: list[tuple[str, raftmeta.NodeStatus | None, str]] = []
     for url in session.endpoints():
@@ -36,7 +36,7 @@ def status(session: Session) -> None:
     Exit code 1: a node of the URL does not answer. 3: no node answers.
     """
     with fates():
-        answers = _statuses(session)
+        answers = statuses(session)
     furthest = max((status.committed for _, status, _ in answers if status), default=0)
     rows = [_status_row(url, status, error, furthest) for url, status, error in answers]
     rows += _unasked([status for _, status, _ in answers if status])
@@ -112,7 +112,7 @@ def hash_(session: Session) -> None:
     end = time.monotonic() + session.timeout_s
     with fates():
         while True:
-            answers = _statuses(session)
+            answers = statuses(session)
             applied = {status.applied for _, status, _ in answers if status}
             if len(applied) <= 1 or time.monotonic() > end:
                 break

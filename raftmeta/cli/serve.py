@@ -46,7 +46,7 @@ def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     return peers
 
 
-def _config(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Config:
+def config_of(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Config:
     """Settings from a TOML file whose names are those of Config."""
     settings: dict[str, Any] = {}
     if path is not None:
@@ -162,7 +162,7 @@ def serve(
             client_listen=client_listen,
             zookeeper_listen=zookeeper_listen,
             cluster=cluster,
-            config=_config(config_path, insecure, has_rights),
+            config=config_of(config_path, insecure, has_rights),
             encryption=encryption,
             tls=tls,
             audit=_audit(audit_folder, audit_settings),

@@ -125,6 +125,16 @@ def test_below_a_prefix_there_are_only_its_keys(cluster: ServedNodes) -> None:
     assert cluster.run("range", "--prefix", "app") == "app0\toutside\n"
 
 
+def test_doctor_tells_each_finding_and_fails_for_a_failure(cluster: ServedNodes, tmp_path: Path) -> None:
+    peers = [word for peer, address in cluster.peers.items() for word in ("--peer", f"{peer}={address}")]
+    place = ("--name", "d", *peers, "--peer", f"d={free_addresses(1)[0]}", "--wait", "0.2")
+    told = cluster.run("doctor", *place, "--data", str(tmp_path / "d"))
+    assert re.search(r"^ok +reach: a: ", told, re.MULTILINE) and re.search(r"^ok +nodes: .*a 0\.", told, re.MULTILINE)
+    (tmp_path / "file").write_bytes(b"")
+    found = cluster.json("doctor", *place, "--data", str(tmp_path / "file"), code=1)
+    assert [one["level"] for one in found if one["check"] == "folder"] == ["failure"]  # type: ignore[attr-defined]
+
+
 def test_range_shows_keys_in_order(cluster: ServedNodes) -> None:
     for key in ("r/2", "r/1", "r/3"):
         cluster.run("put", key, key.upper())
