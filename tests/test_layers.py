@@ -34,8 +34,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("client", "loop"),
     ("doors", "scan", "server"),
     ("coordinator", "face", "recipes"),
-    ("aio", "clients", "doctor", "faults", "prometheus", "recovery", "snapshot"),
-    ("node",),
+    ("aio", "clients", "doctor", "faults", "prometheus", "snapshot"),
+    ("node", "recovery"),
     ("backends", "sim"),
     ("metastore",),
     ("",),  # raftmeta/__init__.py: the public names

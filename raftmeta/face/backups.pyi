@@ -34,6 +34,12 @@ class BackupFile:
         keys: the current one of them encrypts the folder's files; None: they are plain.
         """
 
+def decoded_members(encoded: bytes) -> list[tuple[int, str, str, bool, bool]]:
+    """(incarnation, name, address, whether it votes, whether it voted before the change under way) of each member.
+
+    encoded: a membership as logs and copies of the state carry it. Without a change under way no member voted before.
+    """
+
 def check_file(path: str) -> int:
     """Every checksum of the file at path, which need no key; return a status."""
 

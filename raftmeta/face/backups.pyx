@@ -129,6 +129,24 @@ cdef class BackupFile:
         return 0
 
 
+def decoded_members(encoded: bytes) -> list[tuple[int, str, str, bool, bool]]:
+    """(incarnation, name, address, whether it votes, whether it voted before the change under way) of each member.
+
+    encoded: a membership as logs and copies of the state carry it. Without a change under way no member voted before.
+    """
+    cdef Membership membership
+    cdef Member* member
+    cdef const uint8_t* text = encoded
+    cdef status_t status = membership_decode(text, <uint32_t>len(encoded), &membership)
+    cdef int i
+    found = []
+    for i in range(membership.count if status == OK else 0):
+        member = &membership.members[i]
+        found.append((member.id, shown(member.name[:member.name_length]), shown(member.address[:member.address_length]),
+                      bool(member.roles & VOTER_INCOMING), bool(member.roles & VOTER_OUTGOING)))
+    return found
+
+
 cdef void* _ring(KeyRingHandle keys):
     return keys.ring if keys is not None else NULL
 

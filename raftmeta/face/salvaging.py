@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -33,7 +33,7 @@ from raftmeta.storage.sealed_handle import SealedWriterHandle
 from raftmeta.storage.skipped_file import skipped_pairs
 from raftmeta.storage.storage_handle import FolderDisk
 
-__all__ = ["Salvaged", "SalvagedFolder", "salvage"]
+__all__ = ["Salvaged", "SalvagedFolder", "Survey", "salvage", "survey"]
 
 _ORIGIN: Point = (0, 0, 0)
 # docs/formats.md "Records of the state": the head of a record, its kinds, and the fixed fields of a version.
@@ -124,6 +124,50 @@ def salvage(
     or contradict each other. Raises SnapshotDamaged: no copy of the state is left that the logs lead on from. Raises
     NewerFormat, or OSError, NoSpace, DiskFailed from writing.
     """
+    with survey(data_dirs, committed_only=committed_only, encryption=encryption) as found:
+        _write(found, target, encryption)
+        return found.told()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The state that the folders lead to, before it is written anywhere.
+
+    memberships: encoded; that in force at the end, and before it that of the last entry that is certainly committed.
+    """
+
+    folders: list[StoppedFolder]
+    way: _Way
+    applied: Followed
+    machine: MachineHandle
+    committed: int
+    memberships: tuple[bytes, ...]
+
+    def told(self) -> Salvaged:
+        """The facts of it."""
+        end = self.applied.point[0]
+        return Salvaged(
+            index=end,
+            term=self.applied.point[1],
+            committed=min(self.committed, end),
+            copy_index=self.way.copy.point[0],
+            path=str(self.way.lead.path),
+            left_out=self.way.end[0] - end,
+            ending=_ending(self.way, self.folders, end),
+            folders=tuple(_told(folder) for folder in self.folders),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no folder tells of an entry behind the end that none of them has."""
+        return all(max(one.log.committed, one.log.last) <= self.way.end[0] for one in self.folders)
+
+
+@contextmanager
+def survey(
+    data_dirs: Sequence[Path], *, committed_only: bool = False, encryption: Encryption | None = None
+) -> Iterator[Survey]:
+    """Read the folders and apply what they hold. No node can start in them meanwhile. Raises as salvage()."""
     if not data_dirs:
         raise InvalidArgument("source: name one folder at least", field="source")
     if len({path.resolve() for path in data_dirs}) != len(data_dirs):
@@ -140,7 +184,8 @@ def salvage(
                 field="committed_only",
             )
         machine.skip(sorted({entry for folder in folders for entry in skipped_pairs(folder.path)}))
-        applied = follow(_logs(way.lead, folders), way.copy.point, machine=machine, until=until)
+        logs = _logs(way.lead, folders)
+        applied = follow(logs, way.copy.point, machine=machine, until=until)
         if applied.status == statuses.UNKNOWN_ENTRY:
             raise NewerFormat(
                 f"source: entry {applied.point[0] + 1} in {way.lead.path} was written by a newer version of raftmeta: "
@@ -148,17 +193,9 @@ def salvage(
                 field="source",
             )
         _check(applied.status, way.lead.path)
-        _write(way, applied, machine, target, encryption)
-    return Salvaged(
-        index=applied.point[0],
-        term=applied.point[1],
-        committed=min(committed, applied.point[0]),
-        copy_index=way.copy.point[0],
-        path=str(way.lead.path),
-        left_out=way.end[0] - applied.point[0],
-        ending=_ending(way, folders, until),
-        folders=tuple(_told(folder) for folder in folders),
-    )
+        before = follow(logs, way.copy.point, until=committed).membership or way.copy.membership
+        after = applied.membership or way.copy.membership
+        yield Survey(folders, way, applied, machine, committed, (after,) if after == before else (after, before))
 
 
 def _check(status: int, path: Path) -> None:
@@ -291,7 +328,8 @@ def _told(folder: StoppedFolder) -> SalvagedFolder:
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
-def _write(way: _Way, applied: Followed, machine: MachineHandle, target: Path, encryption: Encryption | None) -> None:
+def _write(found: Survey, target: Path, encryption: Encryption | None) -> None:
+    way, applied, machine = found.way, found.applied, found.machine
     disk = FolderDisk(target.parent)
     disk.use_keys(ring_of(encryption, tuple))
     status = machine.status()
