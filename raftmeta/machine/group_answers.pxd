@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t
 from raftmeta.machine.group_keys cimport Group
 from raftmeta.machine.group_records cimport MemberView
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport NO_MEMORY, status_t
+from raftmeta.status cimport status_t
 from raftmeta.wire.windows cimport Bytes
 
 # FORMAT_: the first element of the answer to a join and to a sync.

@@ -1,5 +1,5 @@
 """Answers to joins and syncs: bodies."""
-from libc.stdint cimport uint32_t, uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.machine.group_keys cimport Group, next_generation, no_bytes
 from raftmeta.machine.group_records cimport GROUP_STABLE, MemberView

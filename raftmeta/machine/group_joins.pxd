@@ -1,8 +1,7 @@
 # Joins of a worker group: who becomes a member, who takes the place of another, and who is refused.
 from raftmeta.machine.group_keys cimport Group
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport LEASE_EXPIRED, NO_MEMORY, OK, status_t
-from raftmeta.wire.groups cimport GROUP_OK
+from raftmeta.status cimport status_t
 
 # Do the join of machine.group. *code: GROUP_OK, or why it is refused; then nothing counts that was planned. OK,
 # LEASE_EXPIRED, TOO_MANY_CHANGES, NO_MEMORY.

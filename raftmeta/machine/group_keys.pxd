@@ -6,11 +6,9 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from raftmeta.machine.group_records cimport GroupRecord, MemberView
-from raftmeta.machine.plan cimport Plan
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport LEASE_EXPIRED, NO_MEMORY, status_t
+from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport KeyView
-from raftmeta.wire.groups cimport GROUP_INVALID_ID, GROUP_OK
 from raftmeta.wire.windows cimport Bytes
 
 # The group of a request, as the request leaves it.
@@ -19,6 +17,8 @@ cdef struct Group:
     bint exists
     bint is_new_generation      # its key is deleted and made again, which ends the fence of the generation before
     GroupRecord record
+    Bytes spoken                # protocols of one member that stands for all; empty: group_learn_spoken was not asked,
+                                # or the group is not uniform
 
 cdef inline bint equal_bytes(const Bytes* left, const Bytes* right) noexcept nogil:
     return left.length == right.length and (left.length == 0 or memcmp(left.data, right.data, left.length) == 0)

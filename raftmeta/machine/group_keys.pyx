@@ -1,5 +1,5 @@
 """The keys of a worker group: bodies."""
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER

@@ -1,8 +1,7 @@
 # Members that leave a worker group by their own or an operator's request, and groups that are deleted.
 from raftmeta.machine.group_keys cimport Group
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport NO_MEMORY, status_t
-from raftmeta.wire.groups cimport GROUP_OK
+from raftmeta.status cimport status_t
 
 # Do the leave of machine.group; the answer has a code for each (GroupCoordinator.handleLeaveGroup). TOO_MANY_CHANGES,
 # NO_MEMORY, INVARIANT_BROKEN.

@@ -6,7 +6,7 @@ from raftmeta.machine.group_members cimport group_check_member, group_holder, gr
 from raftmeta.machine.group_phases cimport group_after_removal, group_remove
 from raftmeta.machine.group_records cimport GROUP_EMPTY, MemberView
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport OK, status_t
+from raftmeta.status cimport NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport result_array, result_number
 from raftmeta.wire.groups cimport GROUP_ID_NOT_FOUND, GROUP_NON_EMPTY, GROUP_OK, GROUP_UNKNOWN_MEMBER, groups_next
 from raftmeta.wire.windows cimport Bytes
@@ -27,23 +27,22 @@ cdef status_t group_leave(Machine* machine, Group* group) noexcept nogil:
 
 cdef int _leave_one(Machine* machine, Group* group, const Bytes* id, const Bytes* instance,
                     status_t* status) noexcept nogil:
-    cdef MemberView* member = NULL
+    cdef MemberView member
     cdef bint was_pending
     cdef int code = GROUP_OK
     if not group.exists:
         return GROUP_UNKNOWN_MEMBER
-    status[0] = group_scan(machine, group)
-    if status[0] != OK:
-        return GROUP_OK
     if id.length == 0 and instance.length:
-        member = group_holder(machine, instance)
-        code = GROUP_UNKNOWN_MEMBER if member == NULL else GROUP_OK
+        status[0] = group_holder(machine, group, instance, &member)
+        if status[0] == NOT_FOUND:
+            status[0] = OK
+            code = GROUP_UNKNOWN_MEMBER
     else:
-        code = group_check_member(machine, id, instance, &member)
-    if code != GROUP_OK:
+        status[0] = group_check_member(machine, group, id, instance, &member, &code)
+    if code != GROUP_OK or status[0] != OK:
         return code
-    was_pending = is_pending(member)
-    status[0] = group_remove(machine, group, member)
+    was_pending = is_pending(&member)
+    status[0] = group_remove(machine, group, &member)
     if status[0] == OK:
         status[0] = group_after_removal(machine, group, was_pending)
     return GROUP_OK

@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t
 from raftmeta.machine.group_keys cimport Group
 from raftmeta.machine.group_records cimport MemberView
 from raftmeta.machine.state cimport Machine
-from raftmeta.status cimport NO_MEMORY, status_t
+from raftmeta.status cimport status_t
 
 cdef void group_begin_timer(Machine* machine, Group* group, uint32_t timer_ms) noexcept nogil
 # Members join for the next generation (GroupCoordinator.prepareRebalance). initial_ms: of the join that finds the group

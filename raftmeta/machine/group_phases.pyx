@@ -1,11 +1,11 @@
 """The phases of a worker group: bodies."""
-from libc.stdint cimport uint32_t, uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.machine.group_keys cimport Group, equal_bytes, group_delete_key, next_generation, no_bytes
 from raftmeta.machine.group_members cimport group_scan, is_pending
-from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE,
-                                             GROUP_WAITS_FOR_TIMER, GroupMeta, MemberView)
-from raftmeta.machine.group_votes cimport group_elected
+from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_IS_UNIFORM, GROUP_PREPARING,
+                                             GROUP_STABLE, GROUP_WAITS_FOR_TIMER, GroupMeta, MemberView)
+from raftmeta.machine.group_votes cimport group_elected, group_judge_uniform
 from raftmeta.machine.invariants cimport BROKEN_GROUP_MEMBER
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.invariants cimport broken
@@ -33,11 +33,11 @@ cdef status_t group_prepare(Machine* machine, Group* group, uint32_t initial_ms)
     if status != OK:
         return status
     meta.joined = 0
-    meta.flags = 0
+    meta.flags &= GROUP_IS_UNIFORM
     meta.initial_ms = 0
     meta.left_ms = 0
     if meta.state == GROUP_EMPTY and initial_ms != 0:
-        meta.flags = GROUP_WAITS_FOR_TIMER
+        meta.flags |= GROUP_WAITS_FOR_TIMER
         meta.initial_ms = initial_ms
         meta.left_ms = rebalance_ms - min(initial_ms, rebalance_ms)
         rebalance_ms = initial_ms
@@ -74,7 +74,7 @@ cdef status_t group_complete(Machine* machine, Group* group) noexcept nogil:
         return status
     if oldest == NULL and meta.members != 0:
         mark(MARK_GROUP_STATIC_MEMBERS_AWAITED)
-        meta.flags = 0
+        meta.flags &= GROUP_IS_UNIFORM
         group_begin_timer(machine, group, _rebalance_ms(machine))
         return OK
     if not has_leader:
@@ -86,7 +86,8 @@ cdef void _begin_generation(Machine* machine, Group* group) noexcept nogil:
     cdef GroupMeta* meta = &group.record.meta
     meta.generation += 1
     meta.joined = 0
-    meta.flags = 0
+    group_judge_uniform(machine, group)
+    meta.flags &= GROUP_IS_UNIFORM
     meta.initial_ms = 0
     meta.left_ms = 0
     group.is_new_generation = True
@@ -109,6 +110,8 @@ cdef status_t group_remove(Machine* machine, Group* group, MemberView* member) n
         if meta.members == 0:
             return broken(&machine.broken, BROKEN_GROUP_MEMBER, meta.pending, meta.members)
         meta.members -= 1
+        if meta.members == 0:
+            meta.flags &= ~<uint8_t>GROUP_IS_UNIFORM
         if meta.state == GROUP_PREPARING and member.record.meta.joined == next_generation(group):
             meta.joined -= 1
     if equal_bytes(&member.id, &group.record.leader):

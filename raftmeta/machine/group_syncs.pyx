@@ -4,7 +4,7 @@ from libc.string cimport memcmp
 
 from raftmeta.machine.group_answers cimport group_answer_sync
 from raftmeta.machine.group_keys cimport Group, equal_bytes, group_store, group_store_member, no_bytes
-from raftmeta.machine.group_members cimport group_check_member, group_scan, is_pending
+from raftmeta.machine.group_members cimport group_check_member, group_member, group_scan, is_pending
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE, GroupMeta,
                                              MemberView)
 from raftmeta.machine.state cimport Machine
@@ -18,15 +18,14 @@ from raftmeta.wire.windows cimport Bytes
 cdef status_t group_sync(Machine* machine, Group* group, int* code) noexcept nogil:
     cdef const GroupRequest* request = &machine.group
     cdef const GroupMeta* meta = &group.record.meta
-    cdef MemberView* me = NULL
+    cdef MemberView me
     cdef status_t status = OK
     code[0] = GROUP_UNKNOWN_MEMBER
     if group.exists:
-        status = group_scan(machine, group)
-        if status != OK:
-            return status
-        code[0] = group_check_member(machine, &request.member, &request.instance, &me)
-    if code[0] == GROUP_OK and is_pending(me):
+        status = group_check_member(machine, group, &request.member, &request.instance, &me, code)
+    if status != OK:
+        return status
+    if code[0] == GROUP_OK and is_pending(&me):
         code[0] = GROUP_UNKNOWN_MEMBER
     if code[0] == GROUP_OK:
         code[0] = _check_sync(group, request)
@@ -34,7 +33,9 @@ cdef status_t group_sync(Machine* machine, Group* group, int* code) noexcept nog
         return OK
     if meta.state == GROUP_COMPLETING and equal_bytes(&me.id, &group.record.leader):
         status = _assign(machine, group)
-    return group_answer_sync(machine, group, me) if status == OK else status
+        if status == OK:
+            status = group_member(machine, group, &request.member, &me)
+    return group_answer_sync(machine, group, &me) if status == OK else status
 
 cdef int _check_sync(const Group* group, const GroupRequest* request) noexcept nogil:
     if request.generation != group.record.meta.generation:
@@ -53,8 +54,10 @@ cdef status_t _assign(Machine* machine, Group* group) noexcept nogil:
     cdef uint32_t place = 0
     cdef bint is_there = groups_next(&machine.group.list, &place, &id, &assignment)
     cdef MemberView* member
-    cdef status_t status = OK
+    cdef status_t status = group_scan(machine, group)
     cdef size_t i
+    if status != OK:
+        return status
     for i in range(machine.members.size):
         member = &machine.members.data[i]
         if is_pending(member):

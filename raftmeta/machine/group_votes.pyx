@@ -1,10 +1,11 @@
 """The protocols of a worker group: bodies."""
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.machine.group_keys cimport Group, equal_bytes, no_bytes
-from raftmeta.machine.group_members cimport is_pending
-from raftmeta.machine.group_records cimport GROUP_EMPTY, MemberView
-from raftmeta.machine.state cimport Machine
+from raftmeta.machine.group_members cimport group_member, group_scan, is_pending
+from raftmeta.machine.group_records cimport GROUP_EMPTY, GROUP_IS_UNIFORM, MemberView
+from raftmeta.machine.state cimport LEVEL_OF_UNIFORM_GROUPS, Machine
+from raftmeta.status cimport NOT_FOUND, OK, status_t
 from raftmeta.wire.groups cimport GROUP_PROTOCOLS_MAX, GroupRequest, groups_next
 from raftmeta.wire.windows cimport Bytes
 
@@ -33,9 +34,54 @@ cdef bint group_supports(Machine* machine, const Group* group, const GroupReques
     if not equal_bytes(&group.record.type, &request.type):
         return False
     while groups_next(&request.list, &place, &name, &metadata):
-        if _all_have(machine, &name):
+        if _has_protocol(&group.spoken, &name) if group.spoken.length else _all_have(machine, &name):
             return True
     return False
+
+cdef status_t group_learn_spoken(Machine* machine, Group* group) noexcept nogil:
+    cdef const MemberView* first
+    cdef MemberView leader
+    cdef status_t status
+    if group.record.meta.flags & GROUP_IS_UNIFORM and group.record.leader.length:
+        status = group_member(machine, group, &group.record.leader, &leader)
+        if status == OK:
+            group.spoken = leader.record.protocols
+        if status != NOT_FOUND:
+            return status
+    status = group_scan(machine, group)
+    if status == OK:
+        group_judge_uniform(machine, group)
+        first = _first(machine)
+        if group.record.meta.flags & GROUP_IS_UNIFORM and first != NULL:
+            group.spoken = first.record.protocols
+    return status
+
+cdef void group_judge_uniform(Machine* machine, Group* group) noexcept nogil:
+    cdef const MemberView* first = _first(machine)
+    cdef const MemberView* member
+    cdef size_t i
+    group.record.meta.flags &= ~<uint8_t>GROUP_IS_UNIFORM
+    if first == NULL or machine.feature_level < LEVEL_OF_UNIFORM_GROUPS:
+        return
+    for i in range(machine.members.size):
+        member = &machine.members.data[i]
+        if not is_pending(member) and not member.is_gone and not are_alike(&member.record.protocols,
+                                                                           &first.record.protocols):
+            return
+    group.record.meta.flags |= GROUP_IS_UNIFORM
+
+cdef bint are_alike(const Bytes* left, const Bytes* right) noexcept nogil:
+    cdef Bytes left_name, right_name, metadata
+    cdef uint32_t left_place = 0
+    cdef uint32_t right_place = 0
+    cdef bint has_left, has_right
+    while True:
+        has_left = groups_next(left, &left_place, &left_name, &metadata)
+        has_right = groups_next(right, &right_place, &right_name, &metadata)
+        if not has_left or not has_right:
+            return has_left == has_right
+        if not equal_bytes(&left_name, &right_name):
+            return False
 
 cdef MemberView* _first(Machine* machine) noexcept nogil:
     cdef size_t i

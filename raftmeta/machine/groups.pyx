@@ -5,7 +5,7 @@ Group, which is stored once at the end; each function sees the members as the pl
 files of their own: machine/group_keys, group_members, group_votes, group_phases, group_joins, group_syncs,
 group_leaves and group_answers.
 """
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.machine.deadlines cimport deadline_after
@@ -13,7 +13,7 @@ from raftmeta.machine.entry cimport ENTRY_GROUP, entry_key, entry_value
 from raftmeta.machine.group_joins cimport group_join
 from raftmeta.machine.group_keys cimport Group, group_open, group_store, group_view_member, no_bytes
 from raftmeta.machine.group_leaves cimport group_delete, group_leave
-from raftmeta.machine.group_members cimport group_member, group_scan, is_pending
+from raftmeta.machine.group_members cimport group_member, is_pending
 from raftmeta.machine.group_phases cimport group_after_removal, group_begin_timer, group_complete, group_remove
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_HAS_NEW_MEMBER, GROUP_WAITS_FOR_TIMER, GroupMeta,
                                              GroupRecord, MemberView, group_of_member, group_read)
@@ -26,7 +26,7 @@ from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_LEADER_DROPPED, MARK_GROUP_MEMBER_WENT_BEFORE,
                                     MARK_GROUP_MEMBER_WENT_WITH_LEASE, MARK_GROUP_REQUEST_REFUSED,
                                     MARK_GROUP_TIMER_ENDS_PHASE, mark)
-from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, NO_MEMORY, OK, status_t
+from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport CHANGES_MAX, KeyView, result_number
 from raftmeta.wire.groups cimport GROUP_JOIN, GROUP_LEAVE, GROUP_OK, GROUP_SYNC, groups_decode
 from raftmeta.wire.windows cimport Bytes
@@ -104,7 +104,7 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
         mark(MARK_GROUP_DELAY_EXTENDED)
         more_ms = min(meta.initial_ms, meta.left_ms)
         meta.left_ms -= more_ms
-        meta.flags = GROUP_WAITS_FOR_TIMER
+        meta.flags &= ~<uint8_t>GROUP_HAS_NEW_MEMBER
         group_begin_timer(machine, &group, more_ms)
         status = OK
     else:
@@ -114,12 +114,12 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
 
 # It has not sent the assignments (GroupCoordinator.onExpirePendingSync).
 cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:
-    cdef status_t status = group_scan(machine, group)
-    cdef MemberView* leader = group_member(machine, &group.record.leader)
-    if status == OK and leader != NULL:
+    cdef MemberView leader
+    cdef status_t status = group_member(machine, group, &group.record.leader, &leader)
+    if status == OK:
         mark(MARK_GROUP_LEADER_DROPPED)
-        status = group_remove(machine, group, leader)
-    return group_after_removal(machine, group, False) if status == OK else status
+        status = group_remove(machine, group, &leader)
+    return group_after_removal(machine, group, False) if status == OK or status == NOT_FOUND else status
 
 cdef status_t groups_settle(Machine* machine, uint64_t index) noexcept nogil:
     cdef Plan* plan = &machine.plan
