@@ -142,6 +142,8 @@ class Capabilities:
     linearizable_reads: a read sees every write that was answered anywhere before it began.
     durable: what was answered survives the crash of every process at once.
     exactly_once: a call whose outcome is unknown can be gone on with, and is applied at most once.
+    group_coordination: worker groups, by `groups` and `lease` as raftmeta.Node has them. A generation has one leader,
+        and the store checks the fences of generations and assignments with the write.
     ttl_precision_s: how many seconds after its time to live a silent holder is removed at the latest, while a majority
         is up; infinite: not promised.
     """
@@ -157,6 +159,7 @@ class Capabilities:
     linearizable_reads: bool = False
     durable: bool = False
     exactly_once: bool = False
+    group_coordination: bool = False
     ttl_precision_s: float = float("inf")
 
     def missing(self, needed: Capabilities) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ BANNED_IN_PACKAGE = {
     "a shell": re.compile(r"shell\s*=\s*True|\bos\.(?:system|popen)\b"),
     "a bare except": re.compile(r"^\s*except\s*:", re.MULTILINE),
     "print": re.compile(r"(?<![\w.])print\s*\("),
+    "asyncio.wait_for, which loses cancellations": re.compile(r"\basyncio\.wait_for\b|\bfrom asyncio import\b"),
     "the environment": re.compile(r"\bos\.(?:environ|getenv)\b"),
 }
 # Tools for people print, and read what the person set.

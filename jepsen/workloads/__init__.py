@@ -12,11 +12,12 @@ from jepsen.workloads.registers import Register
 from jepsen.workloads.sets_and_lists import AppendList, Set
 from jepsen.workloads.transactions import Transactions
 from jepsen.workloads.watches import Watch
+from jepsen.workloads.workers import Workers
 
 WORKLOADS: dict[str, type[Workload]] = {
     workload.name: workload
     for workload in (
-        *(Register, Transactions, Set, AppendList, Counter, Watch, Lease, Group, Election, Session),
+        *(Register, Transactions, Set, AppendList, Counter, Watch, Lease, Group, Election, Session, Workers),
         *(ZookeeperRegister, ZookeeperLock, ZookeeperMulti, ZookeeperWatch),
     )
 }

@@ -16,7 +16,7 @@ from typing import Any
 
 import raftmeta
 from raftmeta import Capabilities, ConfigError, connect
-from raftmeta.conformance import election, faults, membership, one_server, promises, storage
+from raftmeta.conformance import coordination, election, faults, membership, one_server, promises, storage
 from raftmeta.conformance.aio_kit import DrivenBackend, EventLoop
 from raftmeta.conformance.kit import CHECKS, Check, CheckFailed, Kit, Servers
 from raftmeta.conformance.report import Report, html_of, matrix_of, text_of
@@ -38,7 +38,15 @@ __all__ = [
     "text_of",
 ]
 
-_AREAS = (membership, election, storage, faults, promises, one_server)  # importing them collects their checks
+_AREAS = (
+    membership,
+    election,
+    storage,
+    coordination,
+    faults,
+    promises,
+    one_server,
+)  # importing them collects their checks
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class _Driven:
 
     def __getattr__(self, name: str) -> Any:
         found = self._loop.call(getattr, self._subject, name)
+        if name == "groups":
+            return _Driven(found, self._loop)
         if not callable(found):
             return self._show(found)
 

@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -26,6 +27,11 @@ class Participant:
         self._backend = backend
         self._held: dict[str, Held] = {}
         self._lost: list[str] = []
+        self._pool = ThreadPoolExecutor(1)
+        self._lease: Any = None
+        self._group = ""
+        self._joining: Any = None
+        self._work: Any = None
 
     def join(self, group: str, id: str) -> int:
         held = self._backend.group(group).join(id, on_lost=lambda held: self._lost.append(held.id))
@@ -59,6 +65,32 @@ class Participant:
         except raftmeta.RaftmetaError as error:
             return type(error).__name__
         return ""
+
+    def work_begin(self, group: str, session_s: float) -> None:
+        """Join a worker group beside the next lines."""
+        store: Any = self._backend
+        self._lease = store.lease(session_s)
+        self._group = group
+        self._joining = self._pool.submit(
+            store.groups.join, group, {"any": b"words"}, lease=self._lease, initial_delay_s=0, timeout_s=READY_S
+        )
+
+    def work_joined(self) -> dict[str, Any]:
+        self._work = self._joining.result(READY_S)
+        return {"id": self._work.member_id, "is_leader": self._work.is_leader}
+
+    def work_assign(self, assignments: dict[str, str]) -> None:
+        self._sync({id: share.encode() for id, share in assignments.items()})
+
+    def work_synced(self) -> str:
+        """The assignment."""
+        return str(self._sync(None).assignment.decode())
+
+    def _sync(self, assignments: dict[str, bytes] | None) -> Any:
+        store: Any = self._backend
+        return store.groups.sync(
+            self._group, self._work.generation, self._work.member_id, assignments, timeout_s=READY_S
+        )
 
     def now_ns(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from raftmeta.common.waiting import happened
 from raftmeta.coordinator.machine import MemberMachine, MemberState, Order, Settings, WaitOrder
 from raftmeta.coordinator.member import MemberFace
 from raftmeta.coordinator.orders import HookCall, RequestCall, refusal_of, steps
@@ -89,8 +90,7 @@ class AioCoordinator(MemberFace, ABC):
             await self.ensure_active()
             self._changed.clear()
             if not self._machine.is_rejoin_needed and self._machine.state is MemberState.STABLE:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), self._settings.max_poll_interval_s / 2)
+                await happened(self._changed, self._settings.max_poll_interval_s / 2)
 
     async def poll(self) -> None:
         """Show that the caller is alive, and join again if the group asks for it. Returns when the member is stable."""
@@ -140,8 +140,7 @@ class AioCoordinator(MemberFace, ABC):
                 return True
             self._changed.clear()
             delay_s = None if order.until_s is None else max(0.0, order.until_s - self._now_s())
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), delay_s)
+            await happened(self._changed, delay_s)
             return False
         await self._carry_out(order)
         self._changed.set()

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from raftmeta.common.waiting import within
 from raftmeta.errors import NotReady, OutcomeTimeout, RaftmetaError, ReadyTimeout, Withdrawn
 from raftmeta.face.aio import Node
 from raftmeta.face.user_machine import LocalCopy
@@ -51,7 +52,7 @@ class _FutureWaiter:
 
     async def wait(self, deadline_ns: int) -> bytes | None:
         """Raises TimeoutError."""
-        return await asyncio.wait_for(self.future, seconds_left(deadline_ns))
+        return await within(self.future, seconds_left(deadline_ns))
 
 
 class AioPendingCall:

@@ -17,6 +17,8 @@ cdef enum GroupState:
 cdef enum:
     GROUP_WAITS_FOR_TIMER = 1   # the join phase is an initial delay: it ends by its timer alone
     GROUP_HAS_NEW_MEMBER = 2    # ... one came since the timer began
+    GROUP_IS_UNIFORM = 4        # all members have the same protocols by name, in the same order. Without it nothing is
+                                # said about them; from feature level 6
 
 cdef enum:
     MEMBER_PENDING = 1

@@ -25,6 +25,7 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 from kazoo.security import ACL, Id
 
 from raftmeta.common.apart import start_apart
+from raftmeta.common.waiting import happened
 from raftmeta.metastore.carrier import Asked, ChangeType, Give, Listener, SessionEvent
 from raftmeta.metastore.codes import AuthFailed, Code, MetastoreError, code_of
 from raftmeta.metastore.paths import Chroot
@@ -155,8 +156,7 @@ class ZooKeeperCarrier:
     async def close(self) -> None:
         if self.session_id and self._code == Code.CONNECTIONLOSS:
             # Only a connection can end the session at once; without one its ephemerals stay until it expires.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._connected.wait(), CLOSE_S)
+            await happened(self._connected, CLOSE_S)
         self._end(Code.SESSIONEXPIRED)
         await self._stop()
 

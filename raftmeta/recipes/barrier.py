@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from raftmeta.errors import InvalidArgument, KeyExists, Withdrawn
-from raftmeta.operations import Create, Delete, Operation, Put, Range, RangeEmpty, RangeResult, Txn, TxnResult, Version
+from raftmeta.errors import Fatal, InvalidArgument, KeyExists, NotExecuted, OutcomeUnknown, Withdrawn
+from raftmeta.operations import (
+    Create,
+    CreateRevision,
+    Delete,
+    KeyRecord,
+    Operation,
+    Put,
+    Range,
+    RangeEmpty,
+    RangeResult,
+    Txn,
+    TxnResult,
+    Version,
+)
 from raftmeta.recipes.recipe import (
     DEFAULT_TTL_S,
     Deadline,
@@ -51,8 +64,9 @@ class Barrier:
 class DoubleBarrier:
     """`count` participants: enter returns when all have entered, leave when all have left or are gone.
 
-    A participant that dies leaves with its lease, after ttl_s seconds. Once all have left it may be used again; one who
-    enters early for the next time waits until then.
+    A participant that dies leaves with its lease, after ttl_s seconds. One that gives up is out before `enter` raises,
+    and then does not count. Once all have left it may be used again; one who enters early for the next time waits until
+    then.
     """
 
     def __init__(self, store: AioStore | Face, name: str, count: int, *, ttl_s: float = DEFAULT_TTL_S) -> None:
@@ -75,6 +89,11 @@ class DoubleBarrier:
         lease = await self._face.verbs.lease(self._ttl_s, on_lost=lambda _: hold.lose())
         try:
             await self._go_in(hold, lease, deadline)
+        except Withdrawn:
+            if not await self._has_opened_after_all(hold):
+                hold.lose()
+                self._face.spawn(give_up_lease(lease), "give-up")
+                raise
         except BaseException:
             hold.lose()
             self._face.spawn(give_up_lease(lease), "give-up")
@@ -95,9 +114,33 @@ class DoubleBarrier:
                 break
             await self._in_time(self._is_over, deadline, None)
         hold.begin(lease, reply.revision)
-        if cast(RangeResult, then.results[-1]).count >= self._count:
-            await self._face.verbs.txn(then=[Put(self._open, b"")])
+        await self._open_if_all(cast(RangeResult, then.results[-1]).records)
         await self._in_time(lambda records: self._open.encode() in records, deadline, hold)
+
+    async def _open_if_all(self, inside: Sequence[KeyRecord]) -> None:
+        """Open the barrier, unless one of those inside gave up meanwhile and too few are left.
+
+        1. A is inside. B goes in, and sees A and itself: enough.
+        2. A gives up.
+        3. B opens, and is inside alone.
+        So the one transaction that opens says who is inside, and that which takes A out says that nothing is open.
+        """
+        while len(inside) >= self._count:
+            are_there = [CreateRevision(record.key) == record.create_revision for record in inside]
+            reply = await self._face.verbs.txn(are_there, [Put(self._open, b"")], [Range.prefix(self._inside)])
+            if reply.succeeded:
+                return
+            inside = cast(RangeResult, reply.results[0]).records
+
+    async def _has_opened_after_all(self, hold: Hold) -> bool:
+        """Take this one out, unless all came in the meantime. A store that does not answer leaves that to the lease."""
+        if hold.epoch == 0:
+            return False  # it was not inside
+        try:
+            reply = await self._face.verbs.txn([Version(self._open) == 0], [Delete(hold.key)], [Range.prefix(hold.key)])
+        except (NotExecuted, OutcomeUnknown, Fatal):
+            return False
+        return not reply.succeeded and cast(RangeResult, reply.results[0]).count > 0
 
     def _is_over(self, records: Records) -> bool:
         """Whether the barrier may be used anew: all have left."""

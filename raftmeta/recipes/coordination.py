@@ -42,6 +42,7 @@ CAPABILITIES = Capabilities(
     linearizable_reads=True,
     durable=True,
     exactly_once=True,
+    group_coordination=True,
     # Leases expire late, not early: the lease clock stands still while no leader is confirmed, and an expiry is
     # proposed after the keep-alives that wait.
     ttl_precision_s=2.0,

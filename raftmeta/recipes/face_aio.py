@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from raftmeta.common.waiting import happened
 from raftmeta.interfaces import AioHeld, HeldBase
 from raftmeta.operations import Key
 from raftmeta.recipes.face import Face, Signal, Watching
@@ -31,12 +32,7 @@ class _AioSignal:
         self.is_set = self._event.is_set
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        if self._event.is_set():  # also with a time-out of 0, which wait_for never waits for
-            return True
-        try:
-            return await asyncio.wait_for(self._event.wait(), timeout_s)
-        except TimeoutError:
-            return False
+        return await happened(self._event, timeout_s)
 
 
 class _AioWatching:

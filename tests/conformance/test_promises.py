@@ -157,6 +157,29 @@ class _Declaring:
         return getattr(self._backend, name)
 
 
+class _Unfenced:
+    """A storage that takes every fence and checks none."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def update(self, key: str, data: Any, *, fence: object = None) -> int:
+        return int(self._storage.update(key, data))
+
+
+def test_a_store_that_ignores_the_fences_of_groups_is_found_out(cluster: ShellNode) -> None:
+    fencing = [check for check in CHECKS if check.interface == "coordination" and "fence" in check.sentence]
+    assert len(fencing) == 2
+    with raftmeta.connect(cluster.url, timeout_s=60) as backend:
+        late: Any = _Declaring(backend, backend.capabilities)
+        late.storage = _Unfenced(backend.storage)
+        outcomes = [outcome_of(check, Kit([late, late], party_url=None)) for check in fencing]
+    assert [(outcome.state, "nothing was raised" in outcome.why) for outcome in outcomes] == [("failed", True)] * 2
+
+
 def test_the_checks_hold_the_asyncio_face(tmp_path: Path) -> None:
     """Those that need no other process, on one event loop."""
     with serving(tmp_path) as (_nodes, url), contextlib.ExitStack() as stack:
@@ -164,7 +187,8 @@ def test_the_checks_hold_the_asyncio_face(tmp_path: Path) -> None:
         stack.callback(loop.close)
         backends: Any = [stack.enter_context(DrivenBackend(url, loop)) for _ in range(2)]
         kit = Kit(backends, party_url=None)
-        wanted = [check for check in CHECKS if check.interface in ("election", "membership", "storage", "listeners")]
+        areas = ("election", "membership", "storage", "listeners", "coordination")
+        wanted = [check for check in CHECKS if check.interface in areas and not check.processes]
         failed = [(one.check.name, one.why) for check in wanted if (one := outcome_of(check, kit)).state == "failed"]
     assert failed == []
 

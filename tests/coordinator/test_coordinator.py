@@ -16,6 +16,7 @@ CODEC = OwnCodec()
 RESOURCES = Resources.of_topics({"t": 6})
 pytestmark = pytest.mark.asyncio
 FAST = Settings(heartbeat_interval_s=0.001, retry_s=0.001)
+QUIET = Settings(heartbeat_interval_s=30)
 
 
 class Worker(AioCoordinator):
@@ -57,6 +58,14 @@ class Worker(AioCoordinator):
     async def on_leave_prepare(self) -> None:
         self.told.append("leave")
         self.owned = ()
+
+    @property
+    def is_rejoin_needed(self) -> bool:
+        return self._machine.is_rejoin_needed
+
+    def tell_of_change(self) -> None:
+        """As a heartbeat does that was answered."""
+        self._changed.set()
 
 
 async def poll_until(workers: Sequence[Worker], generation: int) -> None:
@@ -221,3 +230,21 @@ async def test_a_member_that_hears_nothing_for_a_session_is_told_that_it_is_lost
             assert worker.fence
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_cancellation_that_comes_with_news_ends_the_run(turns: int) -> None:
+    """The task was told of a change, and is cancelled so many turns later: it must not go on waiting."""
+    async with Worker(FakeGroup(), QUIET) as worker:
+        running = asyncio.create_task(worker.run())
+        while worker.told[-1:] != ["complete 1"] or worker.is_rejoin_needed:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        worker.tell_of_change()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        _, left = await asyncio.wait({running}, timeout=2)
+        assert not left, "the cancellation was swallowed"
+        assert running.cancelled()

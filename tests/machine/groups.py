@@ -16,6 +16,8 @@ WAITS, DONE, ID_REQUIRED = 1, 2, 3
 EMPTY, PREPARING, COMPLETING, STABLE = range(4)
 OK, ILLEGAL_GENERATION, INCONSISTENT, INVALID_ID, UNKNOWN_MEMBER = 0, 22, 23, 24, 25
 IN_PROGRESS, NON_EMPTY, NOT_FOUND, MAX_SIZE, FENCED_INSTANCE = 27, 68, 69, 81, 82
+LEVEL = 6  # from which a group knows that its members are alike
+IS_UNIFORM = 4
 KEY = b"groups/g"
 TYPE = b"worker"
 SESSION_MS, REBALANCE_MS, INITIAL_MS = 10_000, 60_000, 3_000
@@ -120,22 +122,28 @@ def shown(machine: Machine, key: bytes = KEY) -> Group | None:
     head = records[0]
     assert head[0] == key
     assert head[6] == c.GROUP
-    (generation, count, pending, joined, _, _, timer_ms, _, state, _, *lengths) = GROUP.unpack_from(head[1])
+    (generation, count, pending, joined, _, _, timer_ms, _, state, flags, *lengths) = GROUP.unpack_from(head[1])
     words = parts(head[1], GROUP.size, *lengths)
     every = {record[0][len(key) + 1 :]: member_of(record) for record in records[1:]}
     assert all(record[6] == c.MEMBER_KEY for record in records[1:])
     members = {id: member for id, member in every.items() if not member.is_pending}
     waiting = {id: member for id, member in every.items() if member.is_pending}
     assert (count, pending) == (len(members), len(waiting))
+    spoken = {tuple(name for name, _ in member.protocols) for member in members.values()}
+    if flags & IS_UNIFORM:
+        assert len(spoken) == 1
+    elif state == COMPLETING and machine.handle.status().feature_level >= LEVEL:
+        assert len(spoken) > 1
+    assert machine.handle.status().feature_level >= LEVEL or not flags & IS_UNIFORM
     if state == PREPARING:
         assert joined == sum(member.joined == generation + 1 for member in members.values())
     assert (timer_ms != 0) == (head[5] != 0) == (state in (PREPARING, COMPLETING))
     return Group(state, generation, *words, joined, timer_ms, head[5], head[2], members, waiting)
 
 
-def new_machine(*leases: int, ttl_ms: int = SESSION_MS, **limits: int) -> Machine:
+def new_machine(*leases: int, ttl_ms: int = SESSION_MS, level: int = LEVEL, **limits: int) -> Machine:
     machine = Machine(**limits)
-    machine.apply(c.command(c.LEVEL, 5))
+    machine.apply(c.command(c.LEVEL, level))
     for lease in leases:
         machine.apply(c.grant(lease, ttl_ms))
     return machine

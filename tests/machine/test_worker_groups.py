@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -466,6 +467,47 @@ def test_votes_choose_the_protocol() -> None:
     group = g.shown(machine)
     assert group is not None
     assert (group.state, group.protocol) == (g.COMPLETING, b"z")
+
+
+def test_members_that_speak_the_same_are_told_from_others() -> None:
+    """The group keeps that in a flag, so that a join need not look at all members; what it decides stays the same."""
+    both = ((b"a", b""), (b"b", b""))
+    stage = Stage(g.new_machine(1, 2, 3, 7), {})
+    stage.ids.update(a=g.joined(stage.machine, 1, protocols=both), b=g.joined(stage.machine, 2, protocols=both))
+    g.joined(stage.machine, 1, stage.ids["a"], protocols=both)
+    assert is_uniform(stage)
+    stage.ids["s"] = g.joined(stage.machine, 3, protocols=both[::-1], instance=b"s")
+    assert not is_uniform(stage)  # the same names in another order: other votes
+    g.joined(stage.machine, 1, stage.ids["a"], protocols=both[:1])
+    g.joined(stage.machine, 2, stage.ids["b"], protocols=both[:1])
+    assert code_of(stage, g.join(7, protocols=both[1:])) == g.INCONSISTENT
+    assert stage.group.state == g.COMPLETING
+    apply(stage, g.leave((stage.ids["s"], b"")))
+    g.joined(stage.machine, 1, stage.ids["a"], protocols=both[:1])
+    g.joined(stage.machine, 2, stage.ids["b"], protocols=both[:1])
+    assert is_uniform(stage)
+
+
+def is_uniform(stage: Stage) -> bool:
+    record = stage.machine.results(c.read_range(g.KEY, g.KEY + b"\1"))[0][0][0]
+    return bool(g.GROUP.unpack_from(record[1])[9] & g.IS_UNIFORM)
+
+
+def join_time_s(count: int, instances: bool) -> float:
+    """Of the machine, for so many members that join one group one by one."""
+    machine = g.new_machine(*range(1, count + 1))
+    joins = [g.join(one, instance=b"i%d" % one if instances else b"") for one in range(1, count + 1)]
+    begun_s = time.process_time()
+    for payload in joins:
+        assert machine.apply(payload).status == c.OK
+    return time.process_time() - begun_s
+
+
+@pytest.mark.parametrize("instances", [False, True])
+def test_a_join_does_not_look_at_every_member(instances: bool) -> None:
+    """Eight times as many members take about eight times as long, and not 64 times."""
+    join_time_s(100, instances)
+    assert join_time_s(2_400, instances) < 24 * max(join_time_s(300, instances) for _ in range(3))
 
 
 def test_a_join_that_is_asked_again_is_no_second_member() -> None:

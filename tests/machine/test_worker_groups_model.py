@@ -28,9 +28,9 @@ WORDS = st.sampled_from(
 
 
 class WorkerGroup(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
-        self.machine = g.new_machine()
+    @initialize(level=st.sampled_from([5, 6]))
+    def begin(self, level: int) -> None:
+        self.machine = g.new_machine(level=level)
         self.model = Model()
         self.ids: list[bytes] = [b"nobody"]
         self.deadlines: dict[int, int] = {}

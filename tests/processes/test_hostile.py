@@ -119,7 +119,7 @@ def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
         "id": told_by["id"],
         "boot": told_by["boot"],
         "membership": 0,
-        "feature_level_max": 5,
+        "feature_level_max": 6,
         "name": sender.encode(),
         "cluster_name": b"default",
         "address": running.peers[sender].encode(),
