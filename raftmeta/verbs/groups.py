@@ -284,6 +284,15 @@ def _heartbeat(key: bytes, generation: int, raw_id: bytes, instance: bytes) -> F
         raise group_refused(IN_PROGRESS, revision)
 
 
+def _refused(key: bytes, generation: int, raw_id: bytes, instance: bytes) -> Flow[None]:
+    """Ask anew with each change of the group's key: every end of a generation changes it, and every end of a member."""
+    while True:
+        revision, group = yield from _checked(key, generation, raw_id, instance)
+        if group.state == PREPARING:
+            raise group_refused(IN_PROGRESS, revision)
+        yield _Next(key, revision + 1, raw_id.decode(errors="replace"))
+
+
 def _leave(request: Any) -> Flow[tuple[int, ...]]:
     return tuple((yield _Ask(request))[0])
 
@@ -469,6 +478,11 @@ def _heartbeat_flow(group: Key, generation: int, member_id: str, instance: str) 
     return _heartbeat(_key(group), _generation(generation), raw_id, _text(instance, "instance", NAME_BYTES_MAX))
 
 
+def _refused_flow(group: Key, generation: int, member_id: str, instance: str) -> Flow[None]:
+    raw_id = _text(member_id, "member_id", ID_BYTES_MAX)
+    return _refused(_key(group), _generation(generation), raw_id, _text(instance, "instance", NAME_BYTES_MAX))
+
+
 def _leave_flow(group: Key, member_ids: Iterable[str], instances: Iterable[str]) -> Flow[tuple[int, ...]]:
     pairs = [(_text(member_id, "member_ids", ID_BYTES_MAX), b"") for member_id in member_ids]
     pairs += [(b"", _text(instance, "instances", NAME_BYTES_MAX)) for instance in instances]
@@ -550,6 +564,15 @@ class BlockingGroups:
         """Ask whether the generation goes on; GroupRefused otherwise. It renews nothing: the lease keeps the member."""
         _drive(self._store, _heartbeat_flow(group, generation, member_id, instance), timeout_s)
 
+    def until_refused(
+        self, group: Key, generation: int, member_id: str, *, instance: str = "", timeout_s: float | None = None
+    ) -> None:
+        """Wait until a heartbeat would be refused, and raise the GroupRefused that it would get, at once.
+
+        Raises GroupTimeout: the generation went on for timeout_s seconds.
+        """
+        _drive(self._store, _refused_flow(group, generation, member_id, instance), timeout_s)
+
     def leave(
         self,
         group: Key,
@@ -629,6 +652,12 @@ class AioGroups:
     ) -> None:
         """Ask whether the generation goes on; GroupRefused otherwise. It renews nothing: the lease keeps the member."""
         await _drive_aio(self._store, _heartbeat_flow(group, generation, member_id, instance), timeout_s)
+
+    async def until_refused(
+        self, group: Key, generation: int, member_id: str, *, instance: str = "", timeout_s: float | None = None
+    ) -> None:
+        """Wait until a heartbeat would be refused, and raise the refusal; see BlockingGroups.until_refused."""
+        await _drive_aio(self._store, _refused_flow(group, generation, member_id, instance), timeout_s)
 
     async def leave(
         self,
