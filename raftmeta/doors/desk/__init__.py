@@ -1,0 +1,1 @@
+"""What every door asks of its node."""
