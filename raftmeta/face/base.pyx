@@ -284,8 +284,8 @@ cdef class NodeBase:
         else:
             tls_context_free(of_clients)
         if zookeeper != NULL:
-            zookeeper.base.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&zookeeper.base.tls, of_zookeeper)
+            zookeeper.desk.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&zookeeper.desk.base.tls, of_zookeeper)
         else:
             tls_context_free(of_zookeeper)
         if kafka != NULL:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import raftmeta
-from tests.kafka.codec import API_VERSIONS, Reader, decode, encode, header_of_answer
+from tests.kafka.codec import Reader, decode, encode, header_of_answer
 from tests.kafka.schema import messages
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_ports, wait_until
