@@ -13,8 +13,8 @@ from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROU
                                              GroupRecord, MemberView, group_length, group_of_member,
                                              group_read, group_write, member_length, member_read, member_write)
 from raftmeta.machine.invariants cimport BROKEN_GROUP_LEASE, BROKEN_GROUP_MEMBER
-from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find, leases_grant,
-                                      leases_reserve)
+from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find,
+                                      leases_grant, leases_reserve)
 from raftmeta.machine.plan cimport (Plan, Planned, is_live, plan_delete, plan_put, plan_range, plan_room, plan_touch,
                                     plan_view, planned_is_live)
 from raftmeta.machine.rights cimport rights_own_lease
@@ -27,8 +27,8 @@ from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_INSTAN
                                     MARK_GROUP_STATIC_MEMBERS_AWAITED, MARK_GROUP_STAYS_STABLE,
                                     MARK_GROUP_TIMER_ENDS_PHASE, mark)
 from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, LEASE_EXPIRED, NO_MEMORY, OK
-from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_GROUPS, KeyView, result_array, result_bool, result_bytes, result_number,
-                                     result_unsigned)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_GROUPS, KeyView, result_array, result_bool, result_bytes,
+                                     result_number, result_unsigned)
 from raftmeta.wire.groups cimport (GROUP_FENCED_INSTANCE, GROUP_ID_NOT_FOUND, GROUP_ILLEGAL_GENERATION,
                                    GROUP_INCONSISTENT_PROTOCOL, GROUP_INVALID_ID, GROUP_JOIN, GROUP_LEAVE,
                                    GROUP_MAX_SIZE_REACHED, GROUP_MEMBERS_MAX, GROUP_NON_EMPTY, GROUP_OK,

@@ -76,16 +76,15 @@ def test_the_coordinating_node_goes_between_join_and_sync(tmp_path: Path) -> Non
 
 
 def test_a_change_of_the_raft_leader_is_no_rebalance(tmp_path: Path) -> None:
-    with doors(tmp_path, names="abc") as (nodes, at):
-        with joined(list(at.values())) as members:
-            shares = {member.id: b"share" for member in members}
-            for member in members:
-                member.send_sync(shares=shares if member.id == member.leader else None)
-            assert all(member.client.take()[1]["error_code"] == 0 for member in members)
-            first = leader_of(nodes).name
-            nodes[first].transfer(next(name for name in nodes if name != first))
-            assert [member.beat() for member in members] == [0, 0, 0]
-            assert {member.beat() for member in members} == {0}
+    with doors(tmp_path, names="abc") as (nodes, at), joined(list(at.values())) as members:
+        shares = {member.id: b"share" for member in members}
+        for member in members:
+            member.send_sync(shares=shares if member.id == member.leader else None)
+        assert all(member.client.take()[1]["error_code"] == 0 for member in members)
+        first = leader_of(nodes).name
+        nodes[first].transfer(next(name for name in nodes if name != first))
+        assert [member.beat() for member in members] == [0, 0, 0]
+        assert {member.beat() for member in members} == {0}
 
 
 def test_a_user_of_the_library_and_a_client_of_kafka_are_one_group(tmp_path: Path) -> None:

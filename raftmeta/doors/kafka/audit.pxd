@@ -1,7 +1,7 @@
 # The Kafka door tells the audit trail what its clients ask: who, from where, for which group, and what came of it.
 #
-# A request whose handler has a word of the trail (KafkaHandler.operation) gives one line when it is answered. Nothing of
-# what members say is copied. Without a trail each of these functions is one branch.
+# A request whose handler has a word of the trail (KafkaHandler.operation) gives one line when it is answered. Nothing
+# that members say is copied. Without a trail each of these functions is one branch.
 from libc.stdint cimport uint8_t
 
 from raftmeta.doors.kafka.state cimport KafkaConnection, KafkaDoor, KafkaRequest

@@ -4,12 +4,12 @@ A record is made in Desk.payload, which nothing else uses while a request is ans
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int16_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 
 from raftmeta.doors.kafka.codec cimport KafkaReader, get_text
 from raftmeta.doors.kafka.group_state cimport group_key_of
-from raftmeta.doors.kafka.protocol cimport KAFKA_ILLEGAL_GENERATION, KAFKA_OK, KAFKA_UNKNOWN_MEMBER_ID
+from raftmeta.doors.kafka.protocol cimport KAFKA_OK
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.security.audit_queue cimport (
@@ -75,7 +75,8 @@ cdef void _push(KafkaDoor* door, AuditClass kind, status_t status) noexcept nogi
     audit_push(door.desk.base.audit, AUDIT_BY_KAFKA, _head(door), kind, False)
 
 
-cdef void audit_answered(KafkaDoor* door, const KafkaConnection* connection, const KafkaRequest* request) noexcept nogil:
+cdef void audit_answered(KafkaDoor* door, const KafkaConnection* connection,
+                         const KafkaRequest* request) noexcept nogil:
     cdef uint8_t operation = request.handler.operation
     cdef AuditClass kind = AUDIT_READS if operation == AUDIT_RANGE else AUDIT_WRITES
     if request.is_denied:

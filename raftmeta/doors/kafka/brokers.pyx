@@ -1,7 +1,7 @@
 """Brokers as Kafka's clients see them: bodies."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.doors.desk.desk cimport desk_find, desk_pin_newest

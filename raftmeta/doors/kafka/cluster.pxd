@@ -1,7 +1,7 @@
 # What a client asks first: which brokers there are, and who coordinates a group.
 #
-# Every node is a broker, and coordinates every group: the node that is asked names itself. Its commands go to the leader
-# of the cluster, whoever that is, so a group does not move when the leader changes.
+# Every node is a broker, and coordinates every group: the node that is asked names itself. Its commands go to the
+# leader of the cluster, so a group does not move when the leader changes.
 from raftmeta.doors.kafka.codec cimport KafkaWriter
 from raftmeta.doors.kafka.state cimport KafkaDoor, KafkaRequest
 

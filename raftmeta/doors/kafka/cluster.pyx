@@ -46,10 +46,9 @@ cdef void _put_broker(KafkaWriter* writer, const KafkaBroker* broker) noexcept n
 # Topics by name or by id, in the order of the request. False: the request cannot be read.
 cdef bint _read_metadata(const KafkaRequest* request, KafkaReader* topics, int32_t* count) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
-    cdef int32_t i
     count[0] = get_array(&reader)
     topics[0] = reader
-    for i in range(count[0]):
+    for _ in range(count[0]):
         if request.version >= 10:
             get_uuid(&reader)
         get_text(&reader)
@@ -93,7 +92,7 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaWriter writer
     cdef KafkaReader topics
     cdef Bytes cluster
-    cdef int32_t count, i
+    cdef int32_t count
     cdef size_t k
     if not request_pin(door, request):
         return
@@ -114,7 +113,7 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if request.version >= 1:
         put_int32(&writer, door.self.id)        # any node carries out what a controller is asked
     put_array(&writer, <uint32_t>max(count, 0))
-    for i in range(count):
+    for _ in range(count):
         _put_topic(&writer, &topics)
     if 8 <= request.version <= 10:
         put_int32(&writer, NOT_ASKED)
@@ -140,14 +139,14 @@ cdef void _put_self(KafkaDoor* door, KafkaWriter* writer, int16_t code) noexcept
 
 
 # Many keys since version 4.
-cdef void _find_many(KafkaDoor* door, KafkaRequest* request, KafkaReader* keys, int32_t count, int8_t type) noexcept nogil:
+cdef void _find_many(KafkaDoor* door, KafkaRequest* request, KafkaReader* keys, int32_t count,
+                     int8_t type) noexcept nogil:
     cdef KafkaWriter writer = reply_begin(door, request)
     cdef Bytes key
     cdef int16_t code
-    cdef int32_t i
     put_throttle(&writer, 1)
     put_array(&writer, <uint32_t>max(count, 0))
-    for i in range(count):
+    for _ in range(count):
         key = get_text(keys)
         code = _code_of(&key, type)
         put_text(&writer, &key)
@@ -177,7 +176,6 @@ cdef void coordinator_begin(KafkaDoor* door, KafkaRequest* request) noexcept nog
     cdef Bytes key
     cdef int8_t type = KEY_OF_GROUP
     cdef int32_t count = 0
-    cdef int32_t i
     if request.version < 4:
         key = get_text(&reader)
     if request.version >= 1:
@@ -185,7 +183,7 @@ cdef void coordinator_begin(KafkaDoor* door, KafkaRequest* request) noexcept nog
     if request.version >= 4:
         count = get_array(&reader)
         keys = reader
-        for i in range(count):
+        for _ in range(count):
             get_text(&reader)
     get_tags(&reader)
     if not get_end(&reader):

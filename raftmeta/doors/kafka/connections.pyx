@@ -7,7 +7,7 @@ A quota of requests that is used up delays the connection, as Kafka's do: nothin
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.accounts cimport accounts_attach, accounts_detach, accounts_spend
 from raftmeta.connections.connections cimport connection_fail, connection_prove, connection_wait

@@ -11,7 +11,8 @@
         desk_submit             read rounds; one ring for everything submitted
 
 It decides when to sleep, and when the door serves: while this node has a cluster of the door's feature level, a session
-and a watch, and knew a leader lately. It must never touch a Python object, take the GIL, or block in anything but epoll.
+and a watch, and knew a leader lately. It must never touch a Python object, take the GIL, or block in anything but
+epoll.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -20,7 +21,7 @@ from libc.string cimport memcpy
 
 from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.connections cimport connections_sweep
-from raftmeta.connections.state cimport TUNE_READ_BYTES, Connections
+from raftmeta.connections.state cimport TUNE_READ_BYTES
 from raftmeta.connections.turns cimport (connections_close_all, connections_close_in_child, connections_go_on,
                                          connections_look, connections_rest, connections_start, connections_stop,
                                          connections_wait)

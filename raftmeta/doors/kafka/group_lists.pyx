@@ -20,8 +20,8 @@ from raftmeta.doors.kafka.protocol cimport (KAFKA_GROUP_AUTHORIZATION_FAILED, KA
 from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_begin, reply_end, reply_fail,
                                          request_command, request_pin, request_reader, task_error)
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_TOMBSTONE, Entry, entry_key, entry_value
-from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE, GROUP_STATE_END,
-                                             GroupRecord, MemberRecord, group_read)
+from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE,
+                                             GROUP_STATE_END, GroupRecord, MemberRecord, group_read)
 from raftmeta.machine.tree cimport Cursor, cursor_next, cursor_seek
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.commands cimport COMMAND_GROUPS, KEY_BYTES_MAX, Bytes, command_clear
@@ -59,9 +59,8 @@ cdef inline bint _is_word(const Bytes* text, const char* word) noexcept nogil:
 # Names of the request, in door.pairs.
 cdef bint _read_names(KafkaDoor* door, KafkaReader* reader) noexcept nogil:
     cdef int32_t count = get_array(reader)
-    cdef int32_t i
     door.pairs.clear()
-    for i in range(count):
+    for _ in range(count):
         if not door.pairs.push(get_text(reader)):
             return False
     return True
@@ -85,7 +84,8 @@ cdef void describe_groups_begin(KafkaDoor* door, KafkaRequest* request) noexcept
         reply_fail(door, request)
 
 
-cdef void _put_member(KafkaWriter* writer, const GroupRecord* group, const Bytes* id, MemberRecord* member) noexcept nogil:
+cdef void _put_member(KafkaWriter* writer, const GroupRecord* group, const Bytes* id,
+                      MemberRecord* member) noexcept nogil:
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef Bytes said = nothing
     cdef bint is_stable = group.meta.state == GROUP_STABLE
@@ -161,7 +161,7 @@ cdef void describe_groups_go(KafkaDoor* door, KafkaRequest* request) noexcept no
 # States go into door.pairs. *is_classic: groups of the type that we have are asked for.
 cdef bint _read_list(KafkaDoor* door, const KafkaRequest* request, bint* is_classic) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
-    cdef int32_t count, i
+    cdef int32_t count
     cdef Bytes type
     is_classic[0] = True
     door.pairs.clear()
@@ -170,7 +170,7 @@ cdef bint _read_list(KafkaDoor* door, const KafkaRequest* request, bint* is_clas
     if request.version >= VERSION_OF_TYPES:
         count = get_array(&reader)
         is_classic[0] = count <= 0
-        for i in range(count):
+        for _ in range(count):
             type = get_text(&reader)
             is_classic[0] = is_classic[0] or _is_word(&type, b"classic") or _is_word(&type, b"Classic")
     get_tags(&reader)

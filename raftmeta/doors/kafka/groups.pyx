@@ -23,7 +23,7 @@ from raftmeta.doors.kafka.protocol cimport (KAFKA_GROUP_AUTHORIZATION_FAILED, KA
                                             KAFKA_INCONSISTENT_GROUP_PROTOCOL, KAFKA_INVALID_GROUP_ID,
                                             KAFKA_INVALID_REQUEST, KAFKA_INVALID_SESSION_TIMEOUT,
                                             KAFKA_MEMBER_ID_REQUIRED, KAFKA_OK, KAFKA_REBALANCE_IN_PROGRESS,
-                                            KAFKA_UNKNOWN_MEMBER_ID, KAFKA_UNKNOWN_SERVER_ERROR)
+                                            KAFKA_UNKNOWN_MEMBER_ID)
 from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_begin, reply_end, reply_fail,
                                          request_command, request_pin, request_reader, task_error, task_result)
 from raftmeta.machine.entry cimport Entry
@@ -112,7 +112,6 @@ cdef struct JoinAsked:
 # Names and metadata go into door.pairs. False: no memory, or the request cannot be read.
 cdef bint _read_join(KafkaDoor* door, const KafkaRequest* request, JoinAsked* asked) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
-    cdef int32_t i
     memset(asked, 0, sizeof(JoinAsked))
     asked.group = get_text(&reader)
     asked.session_ms = get_int32(&reader)
@@ -123,7 +122,7 @@ cdef bint _read_join(KafkaDoor* door, const KafkaRequest* request, JoinAsked* as
     asked.type = get_text(&reader)
     asked.protocols = get_array(&reader)
     door.pairs.clear()
-    for i in range(asked.protocols):
+    for _ in range(asked.protocols):
         if not door.pairs.push(get_text(&reader)) or not door.pairs.push(get_bytes(&reader)):
             return False
         get_tags(&reader)
@@ -154,7 +153,8 @@ cdef void _refuse_join(KafkaDoor* door, KafkaRequest* request, int16_t code, con
     reply_end(door, request, &writer, code)
 
 
-cdef int16_t _check_join(KafkaDoor* door, KafkaRequest* request, const JoinAsked* asked, const Bytes* key) noexcept nogil:
+cdef int16_t _check_join(KafkaDoor* door, KafkaRequest* request, const JoinAsked* asked,
+                         const Bytes* key) noexcept nogil:
     if key.length == 0:
         return KAFKA_INVALID_GROUP_ID
     if not access_group(door, request, key, True):
@@ -311,7 +311,6 @@ cdef struct SyncAsked:
 # Ids and assignments go into door.pairs.
 cdef bint _read_sync(KafkaDoor* door, const KafkaRequest* request, SyncAsked* asked) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
-    cdef int32_t i
     memset(asked, 0, sizeof(SyncAsked))
     asked.base.group = get_text(&reader)
     asked.base.generation = get_int32(&reader)
@@ -323,7 +322,7 @@ cdef bint _read_sync(KafkaDoor* door, const KafkaRequest* request, SyncAsked* as
         asked.protocol = get_text(&reader)
     asked.assignments = get_array(&reader)
     door.pairs.clear()
-    for i in range(asked.assignments):
+    for _ in range(asked.assignments):
         if not door.pairs.push(get_text(&reader)) or not door.pairs.push(get_bytes(&reader)):
             return False
         get_tags(&reader)
@@ -565,13 +564,13 @@ cdef void heartbeat_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
 cdef bint _read_leave(KafkaDoor* door, const KafkaRequest* request, Bytes* group) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
     cdef Bytes nothing = _nothing()
-    cdef int32_t count, i
+    cdef int32_t count
     door.pairs.clear()
     group[0] = get_text(&reader)
     if request.version < VERSION_OF_MANY:
         return door.pairs.push(get_text(&reader)) and door.pairs.push(nothing) and get_end(&reader)
     count = get_array(&reader)
-    for i in range(count):
+    for _ in range(count):
         if not door.pairs.push(get_text(&reader)) or not door.pairs.push(get_text(&reader)):
             return False
         if request.version >= 5:

@@ -3,7 +3,6 @@
 It decides which error stands for a status. It must never look into a request.
 """
 
-from libc.stddef cimport size_t
 from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.connections cimport connection_fail

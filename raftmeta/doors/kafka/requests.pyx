@@ -4,8 +4,7 @@ Source: Apache Kafka 3.9 RequestHeader and SocketServer.scala (a connection is m
 out).
 """
 
-from libc.stddef cimport size_t
-from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -19,8 +18,7 @@ from raftmeta.doors.kafka.audit cimport audit_answered
 from raftmeta.doors.kafka.codec cimport get_int16, get_int32, get_tags, get_text
 from raftmeta.doors.kafka.protocol cimport KAFKA_API_VERSIONS
 from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_TOGETHER, TASK_REQUEST, TUNE_OUT_BYTES,
-                                         TUNE_REQUESTS_MAX, TUNE_REQUEST_BYTES, KafkaHandler, KafkaReader,
-                                         KafkaRequest)
+                                         TUNE_REQUESTS_MAX, TUNE_REQUEST_BYTES, KafkaReader, KafkaRequest)
 from raftmeta.doors.kafka.table cimport handler_of, handler_of_unknown
 from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, SESSION_UNKNOWN
 

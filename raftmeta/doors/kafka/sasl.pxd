@@ -5,8 +5,8 @@
 #     PLAIN           (RFC 4616) inside TLS alone. The password is hashed here, a part in each turn
 #
 # Users are those of docs/security.md. A user that does not exist is answered like one that does, alike by every node,
-# and fails at the proof. A password is proved by TLS, or from this machine. A connection that failed ends. Failed proofs
-# count against the name, and leak away one a second; beyond TUNE_FAILURES_MAX no proof for it is looked at.
+# and fails at the proof. A password is proved by TLS, or from this machine. A connection that failed ends. Failed
+# proofs count against the name, and leak away one a second; beyond TUNE_FAILURES_MAX no proof for it is looked at.
 #
 # It decides who may try, and how often. It never decides what a user may do (access.pxd).
 from libc.stdint cimport uint8_t, uint32_t

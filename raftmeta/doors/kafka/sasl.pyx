@@ -11,20 +11,18 @@ commas between. proof = ClientKey ^ HMAC(StoredKey, AuthMessage); signature = HM
 Sources: RFC 5802; RFC 7677; Apache Kafka 3.9 ScramSaslServer.java and SaslServerAuthenticator.java.
 """
 
-from libc.stddef cimport size_t
-from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from raftmeta.connections.accounts cimport accounts_attach
-from raftmeta.connections.connections cimport connection_end, connection_next_turn, connection_prove
+from raftmeta.connections.connections cimport connection_next_turn, connection_prove
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport random_bytes
 from raftmeta.doors.kafka.access cimport access_must_prove, access_table
 from raftmeta.doors.kafka.audit cimport audit_proved
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_bytes, get_end, get_int16, get_tags, get_text,
-                                         put_array, put_bytes, put_int16, put_int64, put_null_text, put_tags,
-                                         put_text, put_word)
+                                         put_array, put_bytes, put_int16, put_int64, put_null_text, put_tags, put_word)
 from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_ILLEGAL_SASL_STATE, KAFKA_OK,
                                             KAFKA_SASL_AUTHENTICATE, KAFKA_SASL_AUTHENTICATION_FAILED,
                                             KAFKA_SASL_HANDSHAKE, KAFKA_UNSUPPORTED_SASL_MECHANISM)

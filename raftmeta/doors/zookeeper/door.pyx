@@ -216,7 +216,7 @@ cdef void* _main(void* argument) noexcept nogil:
 cdef void _limit(ZkDoor* door) noexcept nogil:
     door.desk.base.limits.frame_bytes_max = ZK_FRAME_BYTES_MAX
     door.desk.base.limits.part_bytes_max = max(door.desk.base.limits.bytes_under_way_max,
-                                          <uint64_t>(ZK_FRAME_BYTES_MAX + TUNE_READ_BYTES))
+                                               <uint64_t>(ZK_FRAME_BYTES_MAX + TUNE_READ_BYTES))
     door.desk.base.limits.unread_ns = UNREAD_NS
     door.desk.base.limits.unread_pressed_ns = UNREAD_PRESSED_NS
     door.desk.base.limits.sweep_ns = TUNE_SWEEP_NS

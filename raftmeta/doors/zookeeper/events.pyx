@@ -73,7 +73,8 @@ cdef void _fire(ZkDoor* door, uint64_t revision, int32_t type, const Bytes* path
     cdef size_t i
     door.places.clear()
     if not watch_table_fire(&door.table, path, modes, spent, &door.places):
-        for i in range(door.desk.base.limits.connections_max):        # who was to hear of it is not known for want of memory
+        # Who was to hear of it is not known for want of memory.
+        for i in range(door.desk.base.limits.connections_max):
             connection_fail(&door.desk.base, &door.connections[i].base)
         return
     door.event_number += 1

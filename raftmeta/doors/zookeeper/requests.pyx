@@ -284,7 +284,8 @@ cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest
     if error == ZK_OK:
         _fence(door, connection, key)
         door.desk.command.pointer = connection.last_sequence if connection.last_sequence >= door.desk.lowest else 0
-        status = command_submit(&door.desk, &connection.base, TASK_WRITE, frame, request.opcode == ZK_DELETE, <DeskTask**>&task)
+        status = command_submit(&door.desk, &connection.base, TASK_WRITE, frame, request.opcode == ZK_DELETE,
+                                <DeskTask**>&task)
         if status == VALUE_TOO_LARGE or status == KEY_INVALID:
             error = ZK_BAD_ARGUMENTS
     if error != ZK_OK:
@@ -365,8 +366,8 @@ cdef bint _answer_write(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
         connection.base.has_ended = True
         connection_end(&door.desk.base, &connection.base)
         return True
-    if task.base.ticket.length == 0 or zk_reply_result(&request, task.base.ticket.body, task.base.ticket.length, door.position,
-                                                  &revision, &connection.base.out) != OK:
+    if task.base.ticket.length == 0 or zk_reply_result(&request, task.base.ticket.body, task.base.ticket.length,
+                                                       door.position, &revision, &connection.base.out) != OK:
         # Nobody knows whether it was carried out, or it certainly was not.
         connection_fail(&door.desk.base, &connection.base)
         return True
@@ -378,7 +379,8 @@ cdef bint _answer_write(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
 # True: it was answered, or the connection is closed.
 cdef bint _close(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
     cdef ZkRequest request
-    if connection.is_read_only or (task.base.stage == STAGE_DONE and task.base.ticket.status in (OK, LEASE_EXPIRED, FENCED)):
+    if connection.is_read_only or (task.base.stage == STAGE_DONE
+                                   and task.base.ticket.status in (OK, LEASE_EXPIRED, FENCED)):
         if task.base.stage == STAGE_DONE and task.base.ticket.revision > door.position:
             return False
         if zk_request_decode(task_frame(&door.desk, &task.base), task.base.frame_length, &request) == OK:

@@ -156,7 +156,8 @@ cdef uint8_t _mode(const ZkDoor* door) noexcept nogil:
     if door.desk.status.core.role == LEADER:
         return MODE_LEADER
     for i in range(door.desk.membership.count):
-        if door.desk.membership.members[i].id == door.desk.status.id and door.desk.membership.members[i].roles & VOTER_INCOMING:
+        if (door.desk.membership.members[i].id == door.desk.status.id
+                and door.desk.membership.members[i].roles & VOTER_INCOMING):
             return MODE_FOLLOWER
     return MODE_OBSERVER
 
