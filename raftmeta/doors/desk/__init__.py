@@ -1,1 +1,1 @@
-"""What every door asks of its node."""
+"""The desk: every door asks its node through it, whatever protocol its clients speak."""

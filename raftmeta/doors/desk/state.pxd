@@ -1,4 +1,4 @@
-# The structs of a desk: what every door asks of its node, whatever protocol its clients speak.
+# The structs of a desk: every door asks its node through one, whatever protocol its clients speak.
 #
 # A door's own struct begins with a Desk, and its own struct of a task with a DeskTask. So a pointer to one is a pointer
 # to the other. A desk belongs to the thread of its door. Other threads touch only the WatchSignal, which the loop

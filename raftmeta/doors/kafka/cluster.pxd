@@ -1,4 +1,4 @@
-# What a client asks first: which brokers there are, and who coordinates a group.
+# The first questions of a client: which brokers there are, and who coordinates a group.
 #
 # Every node is a broker, and coordinates every group: the node that is asked names itself. Its commands go to the
 # leader of the cluster, so a group does not move when the leader changes.

@@ -1,4 +1,4 @@
-"""What a client asks first: bodies."""
+"""The first questions of a client: bodies."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int8_t, int16_t, int32_t, uint8_t, uint32_t, uint64_t

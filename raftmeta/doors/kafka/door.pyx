@@ -100,8 +100,8 @@ RULES.returned = NULL
 RULES.answered = _answered
 
 
-# What a group's keys became stands in the state: the events say only that it is time to look. A watch that has lagged,
-# or was cut, begins anew.
+# The events say only that it is time to look: the state shows what became of a group. A watch that has lagged, or was
+# cut, begins anew.
 cdef void _drain(KafkaDoor* door) noexcept nogil:
     cdef WatchView view
     if door.desk.watch == NULL:

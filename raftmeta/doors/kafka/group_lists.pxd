@@ -1,4 +1,4 @@
-# What operators ask about worker groups at the Kafka door: DescribeGroups, ListGroups, DeleteGroups.
+# Questions of operators about worker groups at the Kafka door: DescribeGroups, ListGroups, DeleteGroups.
 from raftmeta.doors.kafka.state cimport KafkaDoor, KafkaRequest, KafkaTask
 
 cdef void describe_groups_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil

@@ -1,4 +1,4 @@
-"""What operators ask about worker groups: bodies.
+"""Questions of operators about worker groups: bodies.
 
 Sources: Apache Kafka 3.9 KafkaApis.scala and GroupCoordinator.scala (handleDescribeGroup, handleListGroups,
 handleDeleteGroups).
@@ -290,7 +290,7 @@ cdef void _answer_delete(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     reply_end(door, request, &writer, KAFKA_OK)
 
 
-# One command. What comes of it, or WAITS.
+# One command. The code that answers it, or WAITS.
 cdef int16_t _delete(KafkaDoor* door, KafkaRequest* request, uint32_t part) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] bytes
     cdef Bytes key = group_key_of(&door.pairs.data[part], bytes)

@@ -25,5 +25,5 @@ cdef int16_t group_lost(KafkaDoor* door, const Bytes* key, const Bytes* instance
 cdef void group_walk(KafkaDoor* door, const Bytes* key, GroupWalk* walk) noexcept nogil
 # Pending members are passed over. False: there are no more.
 cdef bint group_next(GroupWalk* walk, Bytes* id, MemberRecord* member) noexcept nogil
-# What the member said under this protocol; empty: nothing.
+# The words of the member under this protocol; empty: none.
 cdef Bytes member_said(const MemberRecord* member, const Bytes* protocol) noexcept nogil

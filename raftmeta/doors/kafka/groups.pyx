@@ -354,7 +354,7 @@ cdef void _sift(Bytes* pairs, size_t at, size_t count) noexcept nogil:
         at = child
 
 
-# Members ascend in a command. Of two assignments for one member one is taken; nobody asks for that.
+# Members ascend in a command. If the leader names a member twice, one of both assignments is taken.
 cdef void _order_pairs(KafkaDoor* door) noexcept nogil:
     cdef Bytes* pairs = door.pairs.data
     cdef size_t count = door.pairs.size // 2

@@ -10,7 +10,7 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.msgpack cimport Reader
 
-# The head of the frame: length and correlation id; the fields follow. What was written before is thrown away.
+# The head of the frame: length and correlation id; the fields follow. An answer that was begun before is thrown away.
 cdef KafkaWriter reply_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 # The fields are whole. error: of the whole request, for the audit trail.
 cdef void reply_end(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer, int16_t error) noexcept nogil
@@ -24,7 +24,7 @@ cdef KafkaReader request_reader(const KafkaRequest* request) noexcept nogil
 # Submit door.desk.command for the request, as its part. False: it was not; *status says why.
 cdef bint request_command(KafkaDoor* door, KafkaRequest* request, uint32_t part, bint is_urgent,
                           status_t* status) noexcept nogil
-# What Kafka's clients are told when the command was not carried out, or nobody knows. Their requests may be repeated.
+# The error for a command that was not carried out, or whose outcome nobody knows. Requests may be repeated.
 cdef int16_t error_of_status(status_t status) noexcept nogil
 # The body of a result: [status, revision, body] is passed up to the body. False: there is no result.
 cdef bint task_result(const KafkaTask* task, Reader* reader) noexcept nogil

@@ -350,7 +350,7 @@ cdef bint _read_key(const Bytes* text, uint8_t* key) noexcept nogil:
     return written == KEY_BYTES
 
 
-# The client's last: c, r, p. What stands before the proof ends AuthMessage.
+# The client's last: c, r, p. AuthMessage ends before the proof.
 cdef bint _take_last(KafkaConnection* connection, const Bytes* token, uint8_t* proof) noexcept nogil:
     cdef Bytes text = token[0]
     cdef Bytes binding, nonce, said

@@ -39,8 +39,8 @@ cdef enum KafkaTraits:
     KAFKA_BEFORE_PROOF = 1          # answered before its client has proved who it is, and without a cluster
     KAFKA_TOGETHER = 2              # begun while those before it are not answered yet, if they are such too
 
-# What handles one kind of request. A handler begins in `begin`, and ends when it has made the answer (reply.pxd). Until
-# then `go` is called in each turn, and `answered` for each ticket of the request that comes back.
+# The functions that handle one kind of request. A handler begins in `begin`, and ends when it has made the answer
+# (reply.pxd). Until then `go` is called in each turn, and `answered` for each ticket of the request that comes back.
 cdef struct KafkaHandler:
     int16_t key
     int16_t first                   # versions
