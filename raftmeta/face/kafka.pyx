@@ -35,7 +35,6 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     limits.session_max_ms = round(config.kafka_session_max_s * 1000)
     limits.initial_delay_ms = round(config.kafka_initial_delay_s * 1000)
     limits.members_max = MEMBERS_MAX
-    limits.outstanding_max = config.outstanding_max
     limits.needs_rights = config.rights_required
     limits.value_bytes_max = config.value_bytes_max
     desk.session_ttl_ms = round(config.session_ttl_s * 1000)

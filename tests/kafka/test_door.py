@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import struct
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from tests.kafka.compare import random_values
 from tests.kafka.nodes import KEYS, MEMBER_ID_REQUIRED, Member, RawClient, doors
 from tests.kafka.schema import messages
 from tests.processes.waiting import wait_until
+from tests.security.test_audit_trail import on_full_disk
 
-ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 22, 24, 25
+COORDINATOR_NOT_AVAILABLE, ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 15, 22, 24, 25
 INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, UNSUPPORTED_VERSION = 26, 27, 35
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, FENCED_INSTANCE_ID = 68, 69, 82
 FRAME_BYTES_MAX = 6 << 20
@@ -284,6 +287,25 @@ def test_an_array_cannot_claim_more_than_the_frame_has(door: int) -> None:
         assert client.is_closed()
 
 
+@pytest.mark.parametrize("key", sorted(set(KEYS.values())))
+def test_requests_with_random_fields_are_answered_or_end_the_connection(door: int, key: int) -> None:
+    """Every version that is offered, with the longest numbers, null, nothing and words that mean nothing."""
+    versions = offered(door).get(key)
+    if versions is None:
+        return
+    message = messages()[key]
+    source = random.Random(key)
+    for version in versions:
+        for _ in range(6):
+            with RawClient(door) as client:
+                client.send(message.name, version, **random_values(message.request, version, source))
+                with contextlib.suppress(ConnectionError):
+                    client.stream.settimeout(2)
+                    client.take()
+    with RawClient(door) as client:
+        assert client.ask("ApiVersions", 0)["error_code"] == 0
+
+
 def test_figures_of_the_door_are_told(tmp_path: Path) -> None:
     with doors(tmp_path) as (nodes, at), RawClient(at["a"]) as client:
         client.ask("ApiVersions", 0)
@@ -302,3 +324,26 @@ def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
         node = raftmeta.Node("a", peers={"a": "127.0.0.1:7001"}, data_dir=tmp_path, kafka_listen=f"127.0.0.1:{port}")
         with pytest.raises(raftmeta.AddressInUse, match="kafka_listen"):
             node.start()
+
+
+def test_a_rate_of_requests_delays_its_principal(tmp_path: Path) -> None:
+    """Act: more requests at once than the quota saves up. Check: all are answered, later, and none is lost."""
+    settings = {"principal_requests_per_s": 20, "principal_burst_s": 0.1}
+    with doors(tmp_path, **settings) as (nodes, at), RawClient(at["a"]) as client:
+        sent = [client.send("ApiVersions", 0) for _ in range(12)]
+        assert [client.take()[0] for _ in sent] == sent
+        wait_until(lambda: nodes["a"].metrics()["kafka_requests_over_quota"] > 0, timeout_s=10, what="a delay")
+
+
+def test_changes_wait_where_each_must_be_recorded_and_cannot_be(tmp_path: Path) -> None:
+    audit = raftmeta.Audit(folder=tmp_path / "trail", writes=True, required=True)
+    with doors(tmp_path, audit=audit) as (nodes, at), RawClient(at["a"]) as client:
+        me = Member(client)
+        assert me.join() == 0
+        with on_full_disk(nodes["a"].trail):  # type: ignore[arg-type]
+            assert me.sync(shares={})["error_code"] == 0
+            wait_until(lambda: nodes["a"].metrics()["audit_failing"], timeout_s=20, what="the trail to fail")
+            assert Member(client, "other").join() == COORDINATOR_NOT_AVAILABLE
+            assert me.beat() == 0
+        wait_until(lambda: not nodes["a"].metrics()["audit_failing"], timeout_s=20, what="the trail to be written")
+        assert Member(client, "other").join() == 0

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import raftmeta
-from tests.kafka.nodes import Member, RawClient, doors
-from tests.node.nodes import leader_of
-from tests.processes.waiting import wait_until
+from tests.kafka.nodes import GROUPS, LEVEL_OF_JOIN_LEASES, WAIT_S, Member, RawClient, doors
+from tests.node.nodes import QUICK, leader_of
+from tests.processes.child import hold_gil
+from tests.processes.cluster import NodeProcess, ready, status
+from tests.processes.waiting import free_ports, wait_until
+
+HELD_S = 3.0
 
 
 @contextlib.contextmanager
@@ -112,3 +116,45 @@ def test_a_user_of_the_library_and_a_client_of_kafka_are_one_group(tmp_path: Pat
             )
             assert me.take_join() == 0
             assert {member.member_id for member in again.members} == {mine.member_id, me.id}
+
+
+def test_a_node_without_a_leader_sends_its_clients_away(tmp_path: Path) -> None:
+    """A connection of before is closed, and a new one when it asks for more than versions."""
+    with doors(tmp_path, names="abc") as (nodes, at):
+        with RawClient(at["a"]) as client:
+            assert client.ask("Metadata", 12, topics=[])["brokers"]
+            for name in "bc":
+                nodes[name].close(transfer=False)
+            assert client.is_closed()
+        with RawClient(at["a"]) as client:
+            assert client.ask("ApiVersions", 0)["error_code"] == 0
+            client.send("Metadata", 12, topics=[])
+            assert client.is_closed()
+
+
+def test_a_host_that_holds_the_gil_costs_no_member_its_session(tmp_path: Path) -> None:
+    """Act: the program of the only node holds the GIL for twice a session. Check: each heartbeat is answered, and the
+    generation goes on."""
+    peer, address = (f"127.0.0.1:{port}" for port in free_ports(2))
+    settings = {**QUICK, **GROUPS, "kafka_listen": address}
+    node = NodeProcess("a", peers={"a": peer}, folder=tmp_path, settings=settings)
+    try:
+        node.start()
+        node.call(ready, 30)
+        wait_until(
+            lambda: node.call(status)["feature_level"] >= LEVEL_OF_JOIN_LEASES, timeout_s=WAIT_S, what=node.log_tail
+        )
+        with RawClient(int(address.rpartition(":")[2])) as client:
+            me = Member(client, session_ms=1500)
+            assert me.join() == 0
+            assert me.sync(shares={})["error_code"] == 0
+            held = node.begin(hold_gil, HELD_S)
+            beats = 0
+            while not held.done():
+                assert me.beat() == 0
+                beats += 1
+            assert held.result(20) >= HELD_S
+            assert beats > 100
+            assert me.beat() == 0
+    finally:
+        node.kill()

@@ -1,11 +1,14 @@
 """Who speaks on a connection of the Kafka door: bodies."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.desk.state cimport bytes_of
+from raftmeta.doors.kafka.audit cimport audit_blocks
+from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_GROUP_AUTHORIZATION_FAILED,
+                                            KAFKA_INVALID_GROUP_ID, KAFKA_OK)
 from raftmeta.loop.loop cimport READER_KAFKA, loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
 from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE, RightsTable, TableUser
@@ -88,6 +91,14 @@ cdef bint access_group(KafkaDoor* door, KafkaRequest* request, const Bytes* key,
         return True
     request.is_denied = True
     return False
+
+
+cdef int16_t access_change(KafkaDoor* door, KafkaRequest* request, const Bytes* key) noexcept nogil:
+    if key.length == 0:
+        return KAFKA_INVALID_GROUP_ID
+    if not access_group(door, request, key, True):
+        return KAFKA_GROUP_AUTHORIZATION_FAILED
+    return KAFKA_COORDINATOR_NOT_AVAILABLE if audit_blocks(door) else <int16_t>KAFKA_OK
 
 
 cdef void access_look(KafkaDoor* door) noexcept nogil:

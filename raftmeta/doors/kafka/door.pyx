@@ -67,12 +67,12 @@ cdef void _judge(KafkaDoor* door) noexcept nogil:
     memcpy(behind, start.data, start.length)
     behind[start.length - 1] += 1       # the first key behind all groups
     desk_watch(&door.desk, &start, &end)
-    door.is_serving = (not desk_is_lonely(&door.desk, LONELY_NS) and door.desk.watch != NULL and door.desk.session != 0
+    door.is_lonely = desk_is_lonely(&door.desk, LONELY_NS)
+    door.is_serving = (not door.is_lonely and door.desk.watch != NULL and door.desk.session != 0
                        and door.desk.status.engine_state == ENGINE_RUNNING
                        and door.desk.status.machine.feature_level >= LEVEL_OF_JOIN_LEASES
                        and not door.desk.status.core.is_removed)
-    if was_serving and not door.is_serving and (desk_is_lonely(&door.desk, LONELY_NS)
-                                                or door.desk.status.core.is_removed):
+    if was_serving and not door.is_serving and (door.is_lonely or door.desk.status.core.is_removed):
         connections_fail_all(door)
 
 
@@ -108,9 +108,7 @@ cdef void _drain(KafkaDoor* door) noexcept nogil:
         return
     watch_reached(door.desk.watch)
     while watch_look(door.desk.watch, &view):
-        if view.kind == WATCH_EVENTS:
-            door.changes += 1
-        elif view.kind != WATCH_PROGRESS_MARK:
+        if view.kind != WATCH_EVENTS and view.kind != WATCH_PROGRESS_MARK:
             door.desk.resume = 0
             watch_pass(door.desk.watch, &view)
             desk_unwatch(&door.desk)

@@ -10,7 +10,7 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.kafka.access cimport access_group
+from raftmeta.doors.kafka.access cimport access_change, access_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bool, get_end, get_tags, get_text,
                                          put_array, put_bytes, put_int16, put_int32, put_tags, put_text,
                                          put_text_null, put_word)
@@ -296,10 +296,9 @@ cdef int16_t _delete(KafkaDoor* door, KafkaRequest* request, uint32_t part) noex
     cdef Bytes key = group_key_of(&door.pairs.data[part], bytes)
     cdef GroupRequest asked
     cdef status_t status
-    if key.length == 0:
-        return KAFKA_INVALID_GROUP_ID
-    if not access_group(door, request, &key, True):
-        return KAFKA_GROUP_AUTHORIZATION_FAILED
+    cdef int16_t code = access_change(door, request, &key)
+    if code != KAFKA_OK:
+        return code
     memset(&asked, 0, sizeof(GroupRequest))
     asked.verb = GROUP_DELETE
     door.request.clear()

@@ -12,7 +12,7 @@ from libc.string cimport memcmp, memset
 
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.kafka.access cimport access_group
+from raftmeta.doors.kafka.access cimport access_change, access_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bytes, get_end, get_int32, get_tags,
                                          get_text, put_array, put_bool, put_bytes, put_int16, put_int32, put_tags,
                                          put_text, put_text_null)
@@ -155,10 +155,9 @@ cdef void _refuse_join(KafkaDoor* door, KafkaRequest* request, int16_t code, con
 
 cdef int16_t _check_join(KafkaDoor* door, KafkaRequest* request, const JoinAsked* asked,
                          const Bytes* key) noexcept nogil:
-    if key.length == 0:
-        return KAFKA_INVALID_GROUP_ID
-    if not access_group(door, request, key, True):
-        return KAFKA_GROUP_AUTHORIZATION_FAILED
+    cdef int16_t code = access_change(door, request, key)
+    if code != KAFKA_OK:
+        return code
     if not <int32_t>door.limits.session_min_ms <= asked.session_ms <= <int32_t>door.limits.session_max_ms:
         return KAFKA_INVALID_SESSION_TIMEOUT
     if asked.member.length > GROUP_ID_BYTES_MAX:
@@ -420,16 +419,16 @@ cdef void sync_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] bytes
     cdef SyncAsked asked
     cdef Bytes key
-    cdef int16_t code = KAFKA_OK
+    cdef int16_t code
     if not _read_sync(door, request, &asked):
         reply_fail(door, request)
         return
     key = group_key_of(&asked.base.group, bytes)
-    if key.length == 0:
-        code = KAFKA_INVALID_GROUP_ID
-    elif not access_group(door, request, &key, True):
-        code = KAFKA_GROUP_AUTHORIZATION_FAILED
-    elif asked.base.member.length == 0 or asked.base.member.length > GROUP_ID_BYTES_MAX:
+    code = access_change(door, request, &key)
+    if code != KAFKA_OK:
+        _answer_sync(door, request, code, NULL, NULL)
+        return
+    if asked.base.member.length == 0 or asked.base.member.length > GROUP_ID_BYTES_MAX:
         code = KAFKA_UNKNOWN_MEMBER_ID
     elif asked.base.generation < 0:
         code = KAFKA_ILLEGAL_GENERATION
@@ -614,18 +613,15 @@ cdef void leave_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] bytes
     cdef GroupRequest leave
     cdef Bytes group, key
-    cdef int16_t code = KAFKA_OK
+    cdef int16_t code
     if not _read_leave(door, request, &group):
         reply_fail(door, request)
         return
     key = group_key_of(&group, bytes)
     memset(&leave, 0, sizeof(GroupRequest))
     leave.verb = GROUP_LEAVE
-    if key.length == 0:
-        code = KAFKA_INVALID_GROUP_ID
-    elif not access_group(door, request, &key, True):
-        code = KAFKA_GROUP_AUTHORIZATION_FAILED
-    elif _command(door, request, &key, &leave, 0, True, &code):
+    code = access_change(door, request, &key)
+    if code == KAFKA_OK and _command(door, request, &key, &leave, 0, True, &code):
         return
     _answer_leave(door, request, code, NULL)
 

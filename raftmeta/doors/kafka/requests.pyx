@@ -106,7 +106,10 @@ cdef void _begin(KafkaDoor* door, KafkaConnection* connection) noexcept nogil:
                                                 and connection.first.handler.traits & KAFKA_TOGETHER):
             return
         if not request.handler.traits & KAFKA_BEFORE_PROOF and not door.is_serving:
-            connection_wait(&door.desk.base, &connection.base)
+            if door.is_lonely:
+                connection_fail(&door.desk.base, &connection.base)      # its client finds another node
+            else:
+                connection_wait(&door.desk.base, &connection.base)
             return
         connection.unbegun = request.next
         request.is_begun = True

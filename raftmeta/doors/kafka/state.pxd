@@ -30,9 +30,7 @@ cdef struct KafkaLimits:
     uint32_t session_max_ms
     uint32_t initial_delay_ms       # of the first generation of a group
     uint32_t members_max            # of a group
-    uint32_t outstanding_max
     bint needs_rights
-    bint needs_proof                # every connection must prove a user
     uint64_t value_bytes_max
 
 cdef enum KafkaTraits:
@@ -160,7 +158,7 @@ cdef struct KafkaDoor:
     uint64_t keep_ns                # when the next one is due
     uint32_t keeps                  # such words under way
     bint is_serving                 # commands and reads can be asked
-    uint64_t changes                # counts looks at the watch that found something
+    bint is_lonely                  # no leader for so long that clients are sent elsewhere
     uint64_t rights_revision        # that the connections were looked at under
     uint8_t[32] disguise            # makes up salts before the cluster has a seed
     KafkaFailures[KAFKA_FAILURE_SLOTS] failures
