@@ -15,10 +15,11 @@ from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROU
                                              GroupRecord, MemberView, group_length, group_of_member,
                                              group_read, group_write, member_length, member_read, member_write)
 from raftmeta.machine.invariants cimport BROKEN_GROUP_LEASE, BROKEN_GROUP_MEMBER
-from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_choose_id, leases_find, leases_grant,
-                                      leases_reserve)
+from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find,
+                                      leases_grant, leases_reserve)
 from raftmeta.machine.plan cimport (Plan, Planned, is_live, plan_delete, plan_put, plan_range, plan_room, plan_touch,
                                     plan_view, planned_is_live)
+from raftmeta.machine.rights cimport rights_own_lease
 from raftmeta.machine.topic_records cimport OffsetsMeta, group_of_offsets
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
@@ -29,8 +30,8 @@ from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_INSTAN
                                     MARK_GROUP_STATIC_MEMBERS_AWAITED, MARK_GROUP_STAYS_STABLE,
                                     MARK_GROUP_TIMER_ENDS_PHASE, mark)
 from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, LEASE_EXPIRED, NO_MEMORY, OK
-from raftmeta.wire.commands cimport (CHANGES_MAX, KeyView, result_array, result_bool, result_bytes, result_number,
-                                     result_unsigned)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_GROUPS, KeyView, result_array, result_bool, result_bytes,
+                                     result_number, result_unsigned)
 from raftmeta.wire.groups cimport (GROUP_FENCED_INSTANCE, GROUP_ID_NOT_FOUND, GROUP_ILLEGAL_GENERATION,
                                    GROUP_INCONSISTENT_PROTOCOL, GROUP_INVALID_ID, GROUP_JOIN, GROUP_LEAVE,
                                    GROUP_MAX_SIZE_REACHED, GROUP_MEMBERS_MAX, GROUP_NON_EMPTY, GROUP_OK,
@@ -89,7 +90,7 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
     if flags == ENTRY_GROUP:
         machine.plan.groups += 1
         lease = planned.lease
-    elif lease != planned.lease:
+    elif lease != planned.lease and not _grants(machine):
         status = leases_reserve(&machine.leases, lease, machine.index)
         if status != OK:
             return status
@@ -97,6 +98,11 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
         plan_delete(&machine.plan, planned)
     plan_put(&machine.plan, planned, value, lease, <uint16_t>flags)
     return OK
+
+# The join under way grants the lease that its member gets.
+cdef inline bint _grants(Machine* machine) noexcept nogil:
+    return (machine.command.kind == COMMAND_GROUPS and machine.command.ttl_ms != 0 and machine.command.id != 0
+            and leases_find(&machine.leases, machine.command.id) == NULL)
 
 cdef status_t _store(Machine* machine, Group* group) noexcept nogil:
     cdef Bytes value
@@ -438,16 +444,18 @@ cdef bint _has_room(const Group* group, const MemberView* me, bint is_new, uint3
 # *code: why it is refused.
 cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
     cdef const GroupRequest* request = &machine.group
-    cdef const Lease* lease = leases_find(&machine.leases, machine.command.id)
     cdef MemberView* me = NULL
     cdef MemberView* holder
     cdef MemberView member
-    cdef status_t status = OK
-    if lease == NULL or lease_is_own(lease):
-        return LEASE_EXPIRED
+    cdef status_t status = _check_lease(machine)
+    if status != OK:
+        return status
     code[0] = _begin_join(machine, group, &me, &status)
     if code[0] != GROUP_OK or status != OK:
         return status
+    if machine.command.ttl_ms != 0:
+        # A member that is there keeps its lease, whatever time-out it names now.
+        machine.command.id = me.lease if me != NULL else leases_choose_id(&machine.leases, machine.index)
     if me != NULL:
         member = me[0]
         if not _is_pending(me):
@@ -474,6 +482,13 @@ cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
     if status == OK:
         status = _store(machine, group)
     return _answer_join(machine, group, ANSWER_ID_REQUIRED, &member.id, False) if status == OK else status
+
+cdef status_t _check_lease(Machine* machine) noexcept nogil:
+    cdef const Lease* lease
+    if machine.command.ttl_ms != 0:
+        return OK if machine.command.ttl_ms <= FORMAT_TTL_MS_MAX else COMMAND_INVALID
+    lease = leases_find(&machine.leases, machine.command.id)
+    return LEASE_EXPIRED if lease == NULL or lease_is_own(lease) else OK
 
 # The member says this from now on.
 cdef void _take_words(Machine* machine, MemberView* member) noexcept nogil:
@@ -861,13 +876,28 @@ cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:
 
 cdef status_t groups_settle(Machine* machine, uint64_t index) noexcept nogil:
     cdef Plan* plan = &machine.plan
-    cdef status_t status = OK
+    cdef status_t status = _grant_member(machine) if _grants(machine) else OK
     cdef size_t i
     for i in range(plan.changes.size):
         if status == OK and (plan.changes.data[i].flags & TIMED or is_live(plan.changes.data[i].before) and (
                 plan.changes.data[i].before.flags & TIMED)):
             status = _settle(machine, &plan.changes.data[i], index)
     return status
+
+# Before the timers, which choose their leases among those that are left.
+cdef status_t _grant_member(Machine* machine) noexcept nogil:
+    cdef Bytes nothing = _nothing()
+    cdef uint64_t id = machine.command.id
+    cdef status_t status = leases_grant(&machine.leases, id, machine.command.ttl_ms,
+                                        deadline_after(machine.lease_ms, machine.command.ttl_ms), &nothing)
+    if status == NO_MEMORY:
+        return status
+    if status != OK:
+        return broken(&machine.broken, BROKEN_GROUP_LEASE, id, machine.command.ttl_ms)
+    if (machine.rights.table != NULL and machine.speaker.user != NULL
+            and not rights_own_lease(&machine.rights, id, machine.speaker.user.number)):
+        return NO_MEMORY
+    return OK
 
 cdef status_t _settle(Machine* machine, Planned* planned, uint64_t index) noexcept nogil:
     cdef Lease* lease = NULL

@@ -36,9 +36,9 @@ from raftmeta.machine.rights_decide cimport rights_decide, rights_know
 from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS,
-                                     LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE,
-                                     PHASE_ZNODES)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_JOIN_LEASES, LEVEL_OF_RIGHTS,
+                                     LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE,
+                                     PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
@@ -262,7 +262,7 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
         status = znodes_begin(machine, record.index, record.wall_ms)
         machine.phase = PHASE_ZNODES
         return _continue(machine, record, result) if status == OK else _conclude(machine, record, result, status)
-    if command.kind == COMMAND_GROUPS and machine.feature_level >= LEVEL_OF_GROUPS:
+    if command.kind == COMMAND_GROUPS and machine.feature_level >= machine_level_of(command):
         return _conclude(machine, record, result, groups_run(machine))
     if command.kind == COMMAND_TOPICS and machine.feature_level >= LEVEL_OF_TOPICS:
         return _conclude(machine, record, result, offsets_run(machine))
@@ -659,7 +659,7 @@ cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
     if command.kind == COMMAND_FEATURE_LEVEL:
         return command.id
     if command.kind == COMMAND_GROUPS:
-        return LEVEL_OF_GROUPS
+        return LEVEL_OF_JOIN_LEASES if command.ttl_ms != 0 else LEVEL_OF_GROUPS
     if command.kind == COMMAND_TOPICS:
         return LEVEL_OF_TOPICS
     if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:

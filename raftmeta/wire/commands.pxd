@@ -48,8 +48,9 @@ cdef enum CommandKind:
     COMMAND_ZNODES = 15         # id = owner, pointer = after, name = root, data = the request (wire/znodes);
                                 # COMMAND_INVALID below feature level 4
     COMMAND_GROUPS = 16         # id = lease of the member (JOIN), name = key of the group, data = the request
-                                # (wire/groups); COMMAND_INVALID below feature level 5
-    COMMAND_TOPICS = 18         # pointer = after, name = what stands before the names of topics, data = the request (wire/topics);
+                                # (wire/groups); COMMAND_INVALID below feature level 5. With ttl_ms (id is 0) a JOIN
+                                # grants the lease of its member, from feature level 6
+    COMMAND_TOPICS = 18         # pointer = after, name = root of the topics, data = the request (wire/topics);
                                 # COMMAND_INVALID below feature level 6
 
 # FORMAT_: in the place of a command's kind: a speaker, a principal, a rights' revision, and then the command as bytes.

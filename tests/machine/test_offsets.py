@@ -298,7 +298,7 @@ def test_a_commit_waits_for_the_one_before_it() -> None:
 
 
 def test_below_its_level_a_request_is_refused() -> None:
-    machine = g.new_machine(1)
+    machine = Machine()
     machine.apply(c.command(c.LEVEL, 5))
     assert machine.apply(t.create(b"a")).status == c.COMMAND_INVALID
     assert machine.apply(t.commit({A0: 1})).status == c.COMMAND_INVALID

@@ -117,6 +117,4 @@ def offsets(machine: Machine, key: bytes = g.KEY) -> dict[tuple[bytes, int], int
 
 
 def new_machine(*leases: int, **options: Any) -> Machine:
-    machine = g.new_machine(*leases, **options)
-    machine.apply(c.command(c.LEVEL, 6))
-    return machine
+    return g.new_machine(*leases, **options)
