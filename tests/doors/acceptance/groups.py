@@ -8,6 +8,7 @@ speak with three nodes.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -387,6 +388,37 @@ def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
                 trial.tell(f"{client.name}: {type(error).__name__}")
             finally:
                 group.kill()
+        if any(client.name == "java AbstractCoordinator" for client in chosen):
+            outlives_nodes(trial, nodes)
+
+
+def outlives_nodes(trial: Trial, nodes: KafkaNodes) -> None:
+    """Each node is killed in turn, for longer than a session: nobody is told anything. Then a third member joins."""
+    place = trial.folder / "killed"
+    place.mkdir()
+    group = Group(Client("", KAFKA_VERSION, own_coordinator, has_topic=False), nodes.address, place, "killed")
+    try:
+        with trial.check("AbstractCoordinator: each node is killed"):
+            members = [group.member() for _ in range(2)]
+            group.share(*members)
+            shares = [member.shares() for member in members]
+            for node in nodes.nodes:
+                node.kill()
+                until_s = time.monotonic() + 2 * SESSION_MS / 1000
+                while time.monotonic() < until_s:
+                    assert [member.shares() for member in members] == shares, "a member was told of a rebalance"
+                    time.sleep(0.1)
+                node.begin_start()
+                nodes.cluster.wait_ready()
+        with trial.check("AbstractCoordinator: a member joins after that"):
+            third = group.member()
+            wait_until(
+                lambda: all(member.held for member in (*members, third)), timeout_s=CHANGE_S, what="shares for three"
+            )
+            for member in (*members, third):
+                member.close()
+    finally:
+        group.kill()
 
 
 def proven_on_nodes(trial: Trial) -> None:

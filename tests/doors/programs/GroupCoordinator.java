@@ -117,9 +117,10 @@ public final class GroupCoordinator {
         }
 
         void run(Time time) {
+            // A heartbeat that was fenced ends the member before it could join again, as in Kafka's own consumer.
+            pollHeartbeat(time.milliseconds());
             ensureCoordinatorReady(time.timer(REQUEST_MS));
             ensureActiveGroup();
-            pollHeartbeat(time.milliseconds());
             client.poll(time.timer(POLL_MS));
         }
 
