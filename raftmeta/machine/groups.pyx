@@ -16,8 +16,9 @@ from raftmeta.machine.group_leaves cimport group_delete, group_delete_empty, gro
 from raftmeta.machine.group_members cimport group_member, is_pending
 from raftmeta.machine.group_offsets cimport offsets_head, offsets_timer_ms, offsets_timer_size
 from raftmeta.machine.group_phases cimport group_after_removal, group_begin_timer, group_complete, group_remove
-from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER, GROUP_WAITS_FOR_TIMER, GroupMeta,
-                                             GroupRecord, MemberView, group_of_member, group_read)
+from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER,
+                                             GROUP_WAITS_FOR_TIMER, GroupMeta, GroupRecord, MemberView,
+                                             group_of_member, group_read)
 from raftmeta.machine.group_syncs cimport group_sync
 from raftmeta.machine.invariants cimport BROKEN_GROUP_LEASE, BROKEN_GROUP_MEMBER
 from raftmeta.machine.leases cimport Lease, lease_is_own, leases_choose_id, leases_find, leases_grant
