@@ -1,4 +1,4 @@
-"""The command: python -m jepsen run|failover|leases|every-sync|list."""
+"""The command: python -m jepsen run|failover|churn|leases|every-sync|list."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from jepsen.churn import churn as run_churn
 from jepsen.clock import NS_PER_S
 from jepsen.db import WaitFailed
 from jepsen.failover import PERCENTILES, measure, percentile
@@ -115,6 +116,33 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
         times_s = measure(plan, console, kills=kills)
     shown = "  ".join(f"p{share * 100:g} {percentile(times_s, share) * 1000:.0f} ms" for share in PERCENTILES)
     console.print(f"{kills} kills: {shown}")
+
+
+@main.command()
+@click.option("--members", type=click.IntRange(2, 1000), default=100, show_default=True, help="Of one worker group.")
+@click.option("--time", "time_s", type=float, default=600.0, show_default=True, help="Seconds of strikes, at least.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True)
+def churn(members: int, time_s: float, seed: int, store: Path) -> None:
+    """Kill and freeze members of a worker group, and nodes. Exit code 1: not complete, two owners, or for no reason."""
+    console = Console(highlight=False)
+    try:
+        plan = Plan.check(nodes=3, workload="register", nemesis="none", time_s=time_s, rate=10, seed=seed, store=store)
+    except PlanError as error:
+        raise click.UsageError(str(error)) from None
+    with _told_in_words():
+        folder, found = run_churn(plan, console, members=members)
+    for reason in found.reasons:
+        console.print(reason, markup=False, soft_wrap=True)
+    for name, times_s in found.times_s.items():
+        console.print(f"{name}: {len(times_s)} strikes, complete after {max(times_s):.1f} s at most", markup=False)
+    console.print(
+        f"{'FAILED' if found.reasons else 'ok'}  {found.strikes} strikes, {found.generations} generations, "
+        f"{found.spurious} of them for no reason  {folder.path}",
+        markup=False,
+        soft_wrap=True,
+    )
+    sys.exit(1 if found.reasons else 0)
 
 
 @main.command()

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from jepsen.client import Client, Doors, Fates, Store
 from jepsen.generator import Pace, Rotation
 from jepsen.spool import Spool
-from jepsen.workloads import WORKLOADS
+from jepsen.workloads import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Workers:
                 group.create_task(self._work(client))
 
     async def _work(self, client: Client) -> None:
-        workload = WORKLOADS[client.workload](client)
+        workload = KINDS[client.workload](client)
         following = asyncio.create_task(workload.follow())
         try:
             while not self._stopping.is_set():

@@ -111,6 +111,7 @@ if typing.TYPE_CHECKING:
     )
     from raftmeta.recipes.views import View
     from raftmeta.results import (
+        GroupCounts,
         GroupInfo,
         GroupJoined,
         GroupListed,
@@ -167,6 +168,7 @@ __all__ = [
     "ForkedProcess",
     "FutureRevision",
     "Get",
+    "GroupCounts",
     "GroupInfo",
     "GroupJoined",
     "GroupListed",
@@ -275,6 +277,7 @@ _HOMES = {
     "Get": "raftmeta.operations",
     "GroupInfo": "raftmeta.results",
     "GroupJoined": "raftmeta.results",
+    "GroupCounts": "raftmeta.results",
     "GroupListed": "raftmeta.results",
     "GroupMember": "raftmeta.results",
     "GroupSynced": "raftmeta.results",

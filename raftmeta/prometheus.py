@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 from raftmeta.config import Address
 from raftmeta.errors import AddressInUse, ConfigError, RaftmetaError
 from raftmeta.results import NodeStatus
+from raftmeta.verbs.groups import BlockingGroups
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTERS", "NodeCollector", "PrometheusServer", "serve"]
 
 NS_PER_S = 1e9
+GROUPS_S = 1.0  # for a look at the groups: a page must come in any case
 LABELS = ("node", "cluster")
 
 # All other metrics are gauges.
@@ -120,6 +122,7 @@ class NodeCollector(Collector):
             yield _family(name, value, [status.name, status.cluster])
         yield from _of_peers(status)
         yield from _of_keys(status, self._node)
+        yield from _of_groups(status, self._node)
 
 
 def _family(name: str, value: int, labels: list[str]) -> Metric:
@@ -148,6 +151,28 @@ def _of_keys(status: NodeStatus, node: Measured) -> Iterator[Metric]:
         for key, count in node.encryption_keys().items():
             needed.add_metric([status.name, status.cluster, key], count)
         yield needed
+
+
+def _of_groups(status: NodeStatus, node: Measured) -> Iterator[Metric]:
+    """Of the worker groups, as this node has applied them. A node that cannot answer just now says nothing."""
+    groups = getattr(node, "groups", None)
+    if not isinstance(groups, BlockingGroups):
+        return
+    try:
+        counts = groups.counts(local=True, timeout_s=GROUPS_S)
+    except RaftmetaError:
+        return
+    labels = [status.name, status.cluster]
+    states = GaugeMetricFamily("raftmeta_groups", "worker groups by state", labels=(*LABELS, "state"))
+    for state, count in counts.states.items():
+        states.add_metric([*labels, state], count)
+    yield states
+    members = GaugeMetricFamily("raftmeta_group_members", "members of all worker groups", labels=LABELS)
+    members.add_metric(labels, counts.members)
+    yield members
+    generations = GaugeMetricFamily("raftmeta_group_generations", "sum of the groups' generations", labels=LABELS)
+    generations.add_metric(labels, counts.generations)
+    yield generations
 
 
 # --- probes -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from raftmeta.operations import Fence, KeyRecord, RangeResult, TxnResult, Znode,
 
 __all__ = [
     "Grant",
+    "GroupCounts",
     "GroupInfo",
     "GroupJoined",
     "GroupListed",
@@ -106,6 +107,19 @@ class GroupInfo:
     protocol: str
     leader_id: str
     members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """Worker groups in numbers. states: how many groups are in each state. members: of all groups, pending ones too.
+
+    generations: the sum of the generations of all groups. It grows by one with each rebalance, and falls when a group
+    is deleted.
+    """
+
+    states: dict[str, int]
+    members: int
+    generations: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from jepsen.workloads.registers import Register
 from jepsen.workloads.sets_and_lists import AppendList, Set
 from jepsen.workloads.transactions import Transactions
 from jepsen.workloads.watches import Watch
-from jepsen.workloads.workers import Workers
+from jepsen.workloads.workers import Churn, Workers
 
 WORKLOADS: dict[str, type[Workload]] = {
     workload.name: workload
@@ -21,3 +21,5 @@ WORKLOADS: dict[str, type[Workload]] = {
         *(ZookeeperRegister, ZookeeperLock, ZookeeperMulti, ZookeeperWatch),
     )
 }
+# By every name that a slot may have: those of a run, and the one of `python -m jepsen churn`.
+KINDS: dict[str, type[Workload]] = {**WORKLOADS, Churn.name: Churn}

@@ -16,7 +16,6 @@ from jepsen.workloads.base import Grant, Workload, encoded
 from raftmeta.coordinator import Assigned, Lost, Revoked, Settings
 from raftmeta.operations import Fence
 
-RESOURCES = tuple(f"r{number}" for number in range(12))
 RETRY_S = 0.1
 LOOK_SHARE = 0.1  # of the steps: at the group, and not at a resource
 REJOIN_SHARE = 0.01  # ... a new plan is asked for
@@ -30,6 +29,9 @@ class Workers(Workload):
 
     name = "workers"
     model = None
+    resources = tuple(f"r{number}" for number in range(12))
+    settings = SETTINGS
+    rejoin_share = REJOIN_SHARE
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -47,7 +49,7 @@ class Workers(Workload):
         choice = self.client.random.random()
         if choice < LOOK_SHARE or not self._owned:
             await self._look()
-        elif choice < LOOK_SHARE + REJOIN_SHARE and self._workers is not None:
+        elif choice < LOOK_SHARE + self.rejoin_share and self._workers is not None:
             self._workers.request_rejoin("the workload asks")
         else:
             await self._write(self.client.random.choice(self._owned))
@@ -86,7 +88,9 @@ class Workers(Workload):
                 self._owned = ()
 
     async def _be_member(self) -> None:
-        members = raftmeta.workers(self._group, store=self.client.store, resources=RESOURCES, settings=SETTINGS)
+        members = raftmeta.workers(
+            self._group, store=self.client.store, resources=self.resources, settings=self.settings
+        )
         try:
             self._workers = members
             async for event in members:
@@ -111,3 +115,13 @@ class Workers(Workload):
             token=token,
             value=value or self.client.name,
         )
+
+
+class Churn(Workers):
+    """The same for `python -m jepsen churn`: a group so large that each member has a few resources."""
+
+    name = "churn"
+    resources = tuple(f"r{number:03}" for number in range(200))
+    # A node that is killed and started again must not cost a session; see jepsen/churn.py.
+    settings = Settings(session_timeout_s=6.0, rebalance_timeout_s=20.0, heartbeat_interval_s=1.0)
+    rejoin_share = 0.0  # every new generation has a reason that the run knows

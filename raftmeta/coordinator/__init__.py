@@ -4,13 +4,15 @@
         match event:
             case coordinator.Assigned(): ...
 
-docs/coordinator.md has both. Coordinator is for threads, AioCoordinator and workers for asyncio.
+docs/coordinator.md has both. Coordinator is for threads, AioCoordinator for asyncio; workers are what their store is.
 """
 
 from __future__ import annotations
 
 from raftmeta.coordinator.awaited import AioCoordinator
 from raftmeta.coordinator.blocking import Coordinator
+from raftmeta.coordinator.blocking_workers import BlockingWorkers
+from raftmeta.coordinator.entry import workers
 from raftmeta.coordinator.machine import MemberMachine, MemberState, Settings
 from raftmeta.coordinator.service import (
     AioGroupService,
@@ -23,14 +25,16 @@ from raftmeta.coordinator.service import (
     SyncReply,
     SyncRequest,
 )
+from raftmeta.coordinator.sharing import Assigned, Lost, Revoked
 from raftmeta.coordinator.store import AioStoreGroup, StoreGroup
-from raftmeta.coordinator.workers import Assigned, Lost, Revoked, Workers, workers
+from raftmeta.coordinator.workers import Workers
 
 __all__ = [
     "AioCoordinator",
     "AioGroupService",
     "AioStoreGroup",
     "Assigned",
+    "BlockingWorkers",
     "Code",
     "Coordinator",
     "Generation",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -16,9 +16,9 @@ from typing import Self
 from raftmeta.common.waiting import happened
 from raftmeta.coordinator.machine import MemberMachine, MemberState, Order, Settings, WaitOrder
 from raftmeta.coordinator.member import MemberFace
-from raftmeta.coordinator.orders import HookCall, RequestCall, refusal_of, steps
-from raftmeta.coordinator.service import AioGroupService, Code, MemberMetadata
-from raftmeta.errors import RaftmetaError, ReadyTimeout
+from raftmeta.coordinator.orders import HookCall, RequestCall, is_lasting, refusal_of, steps
+from raftmeta.coordinator.service import AioGroupService, Code, Generation, MemberMetadata
+from raftmeta.errors import GroupRefused, RaftmetaError, ReadyTimeout
 
 __all__ = ["AioCoordinator"]
 
@@ -34,6 +34,7 @@ class AioCoordinator(MemberFace, ABC):
         self._settings = settings or Settings()
         self._machine = MemberMachine(self._settings, self._now_s())
         self._beats: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._requests = 0  # that the driving task waits for
         self._changed = asyncio.Event()
 
@@ -113,10 +114,11 @@ class AioCoordinator(MemberFace, ABC):
             if leave and self._machine.fatal is None:
                 await self.maybe_leave("the coordinator was closed")
         finally:
-            beats, self._beats = self._beats, None
-            if beats is not None:
-                beats.cancel()
-                await asyncio.gather(beats, return_exceptions=True)
+            beside = [task for task in (self._beats, self._listening) if task is not None]
+            self._beats = self._listening = None
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             self._service.close()
 
     async def __aenter__(self) -> Self:
@@ -133,6 +135,8 @@ class AioCoordinator(MemberFace, ABC):
         """Carry out one order; True: there is none, and the member is stable."""
         if self._beats is None:
             self._beats = asyncio.create_task(self._beat_on())
+            if (until_refused := getattr(self._service, "until_refused", None)) is not None:
+                self._listening = asyncio.create_task(self._listen_on(until_refused))
         self._machine.poll(self._now_s())
         order = self._machine.next_order(self._now_s())
         if isinstance(order, WaitOrder):
@@ -202,6 +206,26 @@ class AioCoordinator(MemberFace, ABC):
             refusal = refusal_of(error)
             code = Code.COORDINATOR_NOT_AVAILABLE if refusal is None else refusal.code
         self._machine.beaten(sent, code, self._now_s())
+
+    async def _listen_on(self, until_refused: Callable[..., Awaitable[None]]) -> None:
+        """Hear at once that the generation is over, or the member. Heartbeats tell it later, and tell of silence."""
+        heard: Generation | None = None
+        while True:
+            sent = self._machine.generation_if_stable
+            if sent is None or sent == heard:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            try:
+                await until_refused(sent, self._settings.instance_id)
+            except GroupRefused as refused:
+                heard = sent
+                self._machine.beaten(sent, refused.code, self._now_s())
+                self._changed.set()
+            except RaftmetaError as error:
+                if is_lasting(error):
+                    return
+                await asyncio.sleep(self._settings.retry_s)
 
     @staticmethod
     def _now_s() -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Condition
 from types import TracebackType
 from typing import Any, Self
@@ -18,14 +19,16 @@ from typing import Any, Self
 from raftmeta.common.apart import ApartThread
 from raftmeta.coordinator.machine import MemberMachine, MemberState, Order, Settings, WaitOrder
 from raftmeta.coordinator.member import MemberFace
-from raftmeta.coordinator.orders import HookCall, RequestCall, Steps, refusal_of, steps
-from raftmeta.coordinator.service import Code, GroupService, MemberMetadata
-from raftmeta.errors import RaftmetaError, ReadyTimeout
+from raftmeta.coordinator.orders import HookCall, RequestCall, Steps, is_lasting, refusal_of, steps
+from raftmeta.coordinator.service import Code, Generation, GroupService, MemberMetadata
+from raftmeta.errors import GroupRefused, GroupTimeout, RaftmetaError, ReadyTimeout
 
 __all__ = ["Coordinator"]
 
 LEAVE_S = 5.0
 END_S = 10.0
+LISTEN_S = 5.0  # after which a listener looks whether it is to end; it needs a read each time
+LISTEN_END_S = 0.5  # a listener of a member that left ends at once, another one by itself
 
 
 class Coordinator(MemberFace, ABC):
@@ -40,6 +43,7 @@ class Coordinator(MemberFace, ABC):
         self._machine = MemberMachine(self._settings, time.monotonic())
         self._changed = Condition()
         self._beats: ApartThread | None = None
+        self._listening: ApartThread | None = None
         self._requests = 0  # that the driving thread waits for
         self._is_closed = False
 
@@ -84,6 +88,9 @@ class Coordinator(MemberFace, ABC):
         if self._beats is None:
             self._beats = ApartThread(self._beat_on, "raftmeta-coordinator")
             self._beats.start()
+            if (until_refused := getattr(self._service, "until_refused", None)) is not None:
+                self._listening = ApartThread(partial(self._listen_on, until_refused), "raftmeta-coordinator")
+                self._listening.start()
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._step(end_s):
             if end_s is not None and time.monotonic() >= end_s:
@@ -118,6 +125,8 @@ class Coordinator(MemberFace, ABC):
                 self._changed.notify_all()
             if self._beats is not None and not self._beats.is_this():
                 self._beats.wait(END_S)
+            if self._listening is not None and not self._listening.is_this():
+                self._listening.wait(LISTEN_END_S)
             self._service.close()
 
     def __enter__(self) -> Self:
@@ -214,3 +223,32 @@ class Coordinator(MemberFace, ABC):
             self._machine.beaten(sent, code, time.monotonic())
             self._machine.check_silence(time.monotonic())
             self._changed.notify_all()
+
+    def _listen_on(self, until_refused: Callable[..., None]) -> None:
+        """Hear at once that the generation is over, or the member. Heartbeats tell it later, and tell of silence."""
+        heard: Generation | None = None
+        while (sent := self._wait_until_stable(heard)) is not None:
+            try:
+                until_refused(sent, self._settings.instance_id, timeout_s=LISTEN_S)
+            except GroupTimeout:
+                continue
+            except GroupRefused as refused:
+                heard = sent
+                with self._changed:
+                    self._machine.beaten(sent, refused.code, time.monotonic())
+                    self._changed.notify_all()
+            except RaftmetaError as error:
+                if is_lasting(error):
+                    return
+                with self._changed:
+                    self._changed.wait(self._settings.retry_s)
+
+    def _wait_until_stable(self, heard: Generation | None) -> Generation | None:
+        """The generation that the member is stable in, unless it was heard of; None: the coordinator was closed."""
+        with self._changed:
+            while not self._is_closed:
+                found = self._machine.generation_if_stable
+                if found is not None and found != heard:
+                    return found
+                self._changed.wait()
+            return None

@@ -37,7 +37,7 @@ from raftmeta.errors import (
     group_refused,
 )
 
-__all__ = ["HookCall", "RequestCall", "Steps", "refusal_of", "steps"]
+__all__ = ["HookCall", "RequestCall", "Steps", "is_lasting", "refusal_of", "steps"]
 
 # A store that answers so will answer so again: the caller is told.
 LASTING = (AuthenticationFailed, ForkedProcess, NodeClosed, NodeRemoved, PermissionDenied, Unsupported)
@@ -60,11 +60,16 @@ class RequestCall:
 Steps = Generator[HookCall | RequestCall, Any, None]
 
 
+def is_lasting(error: Exception) -> bool:
+    """Whether the store will answer so again."""
+    return isinstance(error, LASTING)
+
+
 def refusal_of(error: Exception) -> GroupRefused | None:
     """The refusal, or COORDINATOR_NOT_AVAILABLE for an error that passes; None: an error that lasts."""
     if isinstance(error, GroupRefused):
         return error
-    if isinstance(error, NotExecuted | OutcomeUnknown) and not isinstance(error, LASTING):
+    if isinstance(error, NotExecuted | OutcomeUnknown) and not is_lasting(error):
         return group_refused(Code.COORDINATOR_NOT_AVAILABLE, 0)
     return None
 

@@ -115,7 +115,8 @@ class GroupService(Protocol):
     """A group for callers that block. timeout_s: None waits as long as it takes.
 
     Each raises GroupRefused, whose `code` is a Code or another number of Kafka's. GroupTimeout: the request was done,
-    and asking again goes on.
+    and asking again goes on. A service may have `until_refused`, with the arguments of `heartbeat`. It waits, and
+    raises the refusal of a heartbeat as soon as there is one: a coordinator hears of a rebalance or a loss at once.
     """
 
     def join(self, request: JoinRequest, *, timeout_s: float | None) -> JoinReply:
@@ -135,7 +136,10 @@ class GroupService(Protocol):
 
 
 class AioGroupService(Protocol):
-    """The same for tasks. A request that is cancelled may have been done; asking again goes on."""
+    """The same for tasks. A request that is cancelled may have been done; asking again goes on.
+
+    `until_refused` takes no time-out.
+    """
 
     async def join(self, request: JoinRequest) -> JoinReply: ...
 

@@ -124,6 +124,11 @@ class AioStoreGroup(_StoreGroup):
             self.group, generation.number, generation.member_id, instance=instance_id or "", timeout_s=None
         )
 
+    async def until_refused(self, generation: Generation, instance_id: str | None) -> None:
+        await self._groups.until_refused(
+            self.group, generation.number, generation.member_id, instance=instance_id or "", timeout_s=None
+        )
+
     async def leave(self, member_id: str, instance_id: str | None, reason: str) -> None:
         await self._groups.leave(self.group, [member_id], timeout_s=LEAVE_S)
         lease, self._lease = self._lease, None
@@ -167,6 +172,11 @@ class StoreGroup(_StoreGroup):
     def heartbeat(self, generation: Generation, instance_id: str | None, *, timeout_s: float | None) -> None:
         self._check_lease(generation.member_id)
         self._groups.heartbeat(
+            self.group, generation.number, generation.member_id, instance=instance_id or "", timeout_s=timeout_s
+        )
+
+    def until_refused(self, generation: Generation, instance_id: str | None, *, timeout_s: float | None) -> None:
+        self._groups.until_refused(
             self.group, generation.number, generation.member_id, instance=instance_id or "", timeout_s=timeout_s
         )
 

@@ -1,4 +1,4 @@
-"""Workers: one member of a group that shares resources, as a stream of events (raftmeta.workers).
+"""Workers on asyncio: one member of a group that shares resources, as a stream of events (raftmeta.workers).
 
 It decides the order in which the program hears of its resources. The assignor decides who gets them, the group when.
 
@@ -14,103 +14,39 @@ Sources: KIP-429 (cooperative: only resources that move are revoked, by a second
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from raftmeta.assignors import Assignor, Member, OwnCodec, Resources
-from raftmeta.assignors import assignor as assignor_of
 from raftmeta.coordinator.awaited import AioCoordinator
 from raftmeta.coordinator.machine import Settings
 from raftmeta.coordinator.service import AioGroupService, MemberMetadata
-from raftmeta.coordinator.store import AioStoreGroup
-from raftmeta.operations import Fence, Key
-from raftmeta.verbs.awaited import AioVerbs
+from raftmeta.coordinator.sharing import PROTOCOL_TYPE, Assigned, Event, Lost, Revoked, Share
+from raftmeta.operations import Fence
 
-__all__ = ["Assigned", "Lost", "Revoked", "Workers", "workers"]
-
-PROTOCOL_TYPE = "raftmeta.workers"
-CODEC = OwnCodec()
-WORKER_SETTINGS = Settings(session_timeout_s=10.0, rebalance_timeout_s=60.0, heartbeat_interval_s=1.0)
-
-ResourcesLike = Resources | Mapping[str, int] | Iterable[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """A generation begins. resources: all that this member has now. added: those that it did not have before.
-
-    fence: for every write that belongs to the resources, also to those that it had before: older fences are over.
-    """
-
-    resources: tuple[str, ...]
-    added: tuple[str, ...]
-    generation: int
-    fence: Fence
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """Give these up now: asking for the next event says that it is done. They have no other owner before that."""
-
-    resources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """These may have other owners already. Writes with the fence of their assignment are refused."""
-
-    resources: tuple[str, ...]
-
-
-Event = Assigned | Revoked | Lost
-
-
-def resources_of(given: ResourcesLike) -> Resources:
-    """Resources as they are; a mapping of topics to numbers of partitions; or names."""
-    if isinstance(given, Resources):
-        return given
-    if isinstance(given, Mapping):
-        return Resources.of_topics(given)
-    return Resources.of_names(given)
+__all__ = ["Workers"]
 
 
 class _Sharing(AioCoordinator):
     """The member. tell: takes an event and whether the program must have given something up before it returns."""
 
-    def __init__(
-        self,
-        service: AioGroupService,
-        settings: Settings,
-        resources: Callable[[], ResourcesLike],
-        assignor: Assignor,
-        topics: Iterable[str] | None,
-    ) -> None:
+    def __init__(self, service: AioGroupService, settings: Settings, share: Share) -> None:
         super().__init__(service, settings)
         self.events: asyncio.Queue[tuple[Event | Exception, asyncio.Future[None], bool]] = asyncio.Queue()
-        self.owned: tuple[str, ...] = ()
         self.is_closing = False
-        self._resources = resources
-        self._assignor = assignor
-        self._topics = None if topics is None else frozenset(topics)
-        self._had: tuple[str, ...] = ()  # for the assignor; an eager member owns nothing while it joins
-        self._had_generation = -1
-        self._memory = b""
+        self._share = share
         self._replan: asyncio.TimerHandle | None = None
 
     protocol_type = PROTOCOL_TYPE
 
     def metadata(self) -> Sequence[tuple[str, bytes]]:
-        said = Member("", topics=self._topics, owned=self._had, generation=self._had_generation)
-        return [(self._assignor.name, CODEC.encode_member(said))]
+        return self._share.said()
 
     async def on_join_prepare(self, generation: int, member_id: str) -> bool:
         if generation < 0:
             self.lose()
-        elif self.owned and not self._assignor.is_cooperative:
-            await self._revoke(self.owned)
+        elif self._share.owned and not self._share.is_cooperative:
+            await self._revoke(self._share.owned)
         return True
 
     async def on_leader_elected(
@@ -118,30 +54,21 @@ class _Sharing(AioCoordinator):
     ) -> Mapping[str, bytes]:
         if skip_assignment:
             return {}
-        asking = [CODEC.decode_member(one.metadata, id=one.member_id, instance_id=one.instance_id) for one in members]
-        now_s = asyncio.get_running_loop().time()
-        plan = self._assignor.assign(asking, resources_of(self._resources()), now_s=now_s, memory=self._memory)
-        self._memory = plan.memory
+        loop = asyncio.get_running_loop()
+        assignments, next_plan_s = self._share.plan(members, loop.time())
         self.stop_replan()
-        if plan.next_plan_s:  # 0: the members that gave something up ask for it
-            loop = asyncio.get_running_loop()
-            self._replan = loop.call_later(plan.next_plan_s, self.request_rejoin, "the next plan is due")
-        return {
-            member: CODEC.encode_assignment(names, plan.revoked.get(member, ()))
-            for member, names in plan.assignments.items()
-        }
+        if next_plan_s:  # 0: the members that gave something up ask for it
+            self._replan = loop.call_later(next_plan_s, self.request_rejoin, "the next plan is due")
+        return assignments
 
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
-        names, revoked = CODEC.decode_assignment(assignment) if assignment else ((), ())
-        gone = tuple(name for name in self.owned if name not in set(names))
-        if gone:
+        names, revoked = self._share.read(assignment)
+        if gone := self._share.gone(names):
             await self._revoke(gone)
         fence = self._machine.fence
         if fence is None or generation != self.generation.number:
             return  # the member was lost while the program gave up
-        added = tuple(name for name in names if name not in set(self.owned))
-        self.owned = self._had = names
-        self._had_generation = generation
+        added = self._share.take(names, generation)
         await self._tell(Assigned(names, added, generation, fence), must_be_done=False)
         if revoked:
             self.request_rejoin("gave up what moves")
@@ -157,14 +84,12 @@ class _Sharing(AioCoordinator):
 
     def lose(self) -> None:
         """Tell of it without waiting: others need not wait for this member."""
-        lost, self.owned = self.owned, ()
-        self._had, self._had_generation = (), -1
-        if lost:
+        if lost := self._share.lose():
             self.events.put_nowait((Lost(lost), asyncio.get_running_loop().create_future(), False))
 
     async def _revoke(self, names: tuple[str, ...]) -> None:
         """After a loss meanwhile, nothing is left to give up."""
-        self.owned = tuple(name for name in self.owned if name not in set(names))
+        self._share.give_up(names)
         await self._tell(Revoked(names), must_be_done=True)
 
     async def _tell(self, event: Event, *, must_be_done: bool) -> None:
@@ -248,24 +173,6 @@ class Workers:
         await self.close()
 
 
-def workers(
-    group: Key,
-    *,
-    store: AioVerbs,
-    resources: ResourcesLike | Callable[[], ResourcesLike],
-    assignor: str | Assignor = "cooperative-sticky",
-    topics: Iterable[str] | None = None,
-    settings: Settings = WORKER_SETTINGS,
-    initial_delay_s: float = 0.0,
-) -> Workers:
-    """Share resources with the other workers of a group, and iterate over what this one has: Assigned, Revoked, Lost.
-
-    store: a node, client or view for asyncio. resources: names, topics with numbers of partitions, or Resources; a
-    callable is asked when this worker makes a plan. assignor: the same for all workers, by name or as an object.
-    topics: those that this worker asks for; None: all. settings: time-outs, and instance_id of a static member.
-    initial_delay_s: how long an empty group waits for further workers. Raises InvalidArgument, ConfigError.
-    """
-    made = assignor_of(assignor) if isinstance(assignor, str) else assignor
-    asked = resources if callable(resources) else partial(resources_of, resources_of(resources))
-    service = AioStoreGroup(store, group, initial_delay_s=initial_delay_s)
-    return Workers(_Sharing(service, settings, asked, made, topics))
+def aio_workers(service: AioGroupService, settings: Settings, share: Share) -> Workers:
+    """The workers of one member."""
+    return Workers(_Sharing(service, settings, share))

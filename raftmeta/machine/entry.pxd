@@ -12,7 +12,11 @@ cdef enum:
     ENTRY_ZNODE = 4             # value is data, then an extension: a list of rights, and a ZnodeMeta
     ENTRY_GROUP = 8             # value is that of a worker group (machine/group_records)
     ENTRY_MEMBER = 16           # ... of one of its members
-    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER    # only requests of their own kind change these
+    ENTRY_TOPIC = 64            # ... of a topic (machine/topic_records)
+    ENTRY_OFFSETS = 128         # ... of the head of a group's offsets
+    ENTRY_OFFSET = 256          # ... of one of them
+    # Only requests of their own kind change these.
+    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET
 
 cdef enum:
     ZNODE_NULL_DATA = 1         # data is null, not empty

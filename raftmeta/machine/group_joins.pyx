@@ -11,12 +11,12 @@ from raftmeta.machine.group_phases cimport group_maybe_complete, group_prepare
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER, GROUP_IS_UNIFORM,
                                              GROUP_PREPARING, GROUP_STABLE, MEMBER_PENDING, GroupMeta, MemberView)
 from raftmeta.machine.group_votes cimport are_alike, group_elected, group_learn_spoken, group_supports
-from raftmeta.machine.leases cimport Lease, lease_is_own, leases_find
+from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find
 from raftmeta.machine.plan cimport plan_room
 from raftmeta.machine.state cimport LEVEL_OF_UNIFORM_GROUPS, Machine
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport MARK_GROUP_INSTANCE_TAKEN, MARK_GROUP_MEMBER_PENDING, MARK_GROUP_STAYS_STABLE, mark
-from raftmeta.status cimport LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, status_t
+from raftmeta.status cimport COMMAND_INVALID, LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.wire.groups cimport (GROUP_INCONSISTENT_PROTOCOL, GROUP_MAX_SIZE_REACHED, GROUP_MEMBERS_MAX, GROUP_OK,
                                    GROUP_UNKNOWN_MEMBER, GroupRequest, groups_next)
 from raftmeta.wire.windows cimport Bytes
@@ -35,17 +35,19 @@ cdef struct Joining:
 
 cdef status_t group_join(Machine* machine, Group* group, int* code) noexcept nogil:
     cdef const GroupRequest* request = &machine.group
-    cdef Lease* lease = leases_find(&machine.leases, machine.command.id)
+    cdef Lease* lease = NULL
     cdef Joining joining
     cdef MemberView* me = &joining.me
-    cdef status_t status
-    if lease == NULL or lease_is_own(lease):
-        return LEASE_EXPIRED
-    status = _look(machine, group, lease, &joining, code)
+    cdef status_t status = _check_lease(machine, &lease)
+    if status == OK:
+        status = _look(machine, group, lease, &joining, code)
     if status == OK and code[0] == GROUP_OK:
         code[0] = _check_join(machine, group, &joining)
     if code[0] != GROUP_OK or status != OK:
         return status
+    if machine.command.ttl_ms != 0:
+        # A member that is there keeps its lease, whatever time-out it names now.
+        machine.command.id = me.lease if joining.is_there else leases_choose_id(&machine.leases, machine.index)
     if not joining.is_there:
         return _come(machine, group, &joining)
     if not is_pending(me):
@@ -54,6 +56,13 @@ cdef status_t group_join(Machine* machine, Group* group, int* code) noexcept nog
         return group_answer_join(machine, group, ANSWER_ID_REQUIRED, &me.id, False)
     group.record.meta.pending -= 1
     return _add(machine, group, me)
+
+# *lease: of the member; NULL: the join grants one.
+cdef status_t _check_lease(Machine* machine, Lease** lease) noexcept nogil:
+    if machine.command.ttl_ms != 0:
+        return OK if machine.command.ttl_ms <= FORMAT_TTL_MS_MAX else COMMAND_INVALID
+    lease[0] = leases_find(&machine.leases, machine.command.id)
+    return LEASE_EXPIRED if lease[0] == NULL or lease_is_own(lease[0]) else OK
 
 # Find out whom the join names. *code: that it names nobody, or another holder.
 cdef status_t _look(Machine* machine, Group* group, Lease* lease, Joining* joining, int* code) noexcept nogil:
@@ -77,6 +86,8 @@ cdef status_t _look(Machine* machine, Group* group, Lease* lease, Joining* joini
         status = group_check_member(machine, group, &request.member, &request.instance, &joining.me, &joining.code)
         if status == OK:
             status = group_member(machine, group, &request.member, &joining.me)
+    elif lease == NULL:
+        status = NOT_FOUND
     else:
         # A join that is asked again: its lease holds the member already.
         status = group_of_lease(machine, group, lease, &request.instance, &joining.me)

@@ -35,7 +35,9 @@ cdef inline uint32_t next_generation(const Group* group) noexcept nogil:
 
 # GROUP_OK, or GROUP_INVALID_ID: another key stands there.
 cdef int group_open(Machine* machine, const Bytes* key, Group* group) noexcept nogil
-# Plan the group's key as the record says. NO_MEMORY, TOO_MANY_CHANGES.
+# Whether the join under way grants the lease that its member gets.
+cdef bint group_grants(Machine* machine) noexcept nogil
+# Plan the group's key as the record says; its offsets follow. NO_MEMORY, TOO_MANY_CHANGES.
 cdef status_t group_store(Machine* machine, Group* group) noexcept nogil
 # Plan the key of a member. is_new_assignment: the fence of the assignment before ends. LEASE_EXPIRED, and as above.
 cdef status_t group_store_member(Machine* machine, const MemberView* member, bint is_new_assignment) noexcept nogil

@@ -3,13 +3,14 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER
-from raftmeta.machine.group_records cimport (MemberView, group_length, group_read, group_write, member_length,
-                                             member_read, member_write)
-from raftmeta.machine.leases cimport leases_reserve
+from raftmeta.machine.group_offsets cimport offsets_follow
+from raftmeta.machine.group_records cimport (GROUP_EMPTY, MemberView, group_length, group_read, group_write,
+                                             member_length, member_read, member_write)
+from raftmeta.machine.leases cimport leases_find, leases_reserve
 from raftmeta.machine.plan cimport Planned, plan_delete, plan_put, plan_room, plan_touch, plan_view, planned_is_live
 from raftmeta.machine.state cimport Machine
 from raftmeta.status cimport NO_MEMORY, OK, status_t
-from raftmeta.wire.commands cimport KeyView
+from raftmeta.wire.commands cimport COMMAND_GROUPS, KeyView
 from raftmeta.wire.groups cimport GROUP_INVALID_ID, GROUP_OK
 from raftmeta.wire.windows cimport Bytes
 
@@ -35,7 +36,7 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
     if flags == ENTRY_GROUP:
         machine.plan.groups += 1
         lease = planned.lease
-    elif lease != planned.lease:
+    elif lease != planned.lease and not group_grants(machine):
         status = leases_reserve(&machine.leases, lease, machine.index)
         if status != OK:
             return status
@@ -44,14 +45,22 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
     plan_put(&machine.plan, planned, value, lease, <uint16_t>flags)
     return OK
 
+cdef bint group_grants(Machine* machine) noexcept nogil:
+    return (machine.command.kind == COMMAND_GROUPS and machine.command.ttl_ms != 0 and machine.command.id != 0
+            and leases_find(&machine.leases, machine.command.id) == NULL)
+
 cdef status_t group_store(Machine* machine, Group* group) noexcept nogil:
     cdef Bytes value
+    cdef status_t status
     value.length = group_length(&group.record)
     value.data = plan_room(&machine.plan, value.length)
     if value.data == NULL:
         return NO_MEMORY
     group_write(&group.record, <uint8_t*>value.data)
-    return _put(machine, &group.key, &value, 0, ENTRY_GROUP, group.is_new_generation)
+    status = _put(machine, &group.key, &value, 0, ENTRY_GROUP, group.is_new_generation)
+    if status != OK:
+        return status
+    return offsets_follow(machine, &group.key, group.record.meta.state == GROUP_EMPTY)
 
 cdef status_t group_store_member(Machine* machine, const MemberView* member, bint is_new_assignment) noexcept nogil:
     cdef Bytes value

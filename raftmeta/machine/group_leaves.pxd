@@ -9,3 +9,5 @@ cdef status_t group_leave(Machine* machine, Group* group) noexcept nogil
 # Delete an empty group, and its pending members with it (GroupCoordinator.handleDeleteGroups). *code: GROUP_OK, or why
 # it is refused. TOO_MANY_CHANGES, NO_MEMORY.
 cdef status_t group_delete(Machine* machine, Group* group, int* code) noexcept nogil
+# An Empty group goes, with its pending members and its offsets. TOO_MANY_CHANGES, NO_MEMORY.
+cdef status_t group_delete_empty(Machine* machine, const Group* group) noexcept nogil

@@ -3,11 +3,12 @@ from libc.stdint cimport uint32_t
 
 from raftmeta.machine.group_keys cimport Group, group_delete_key, group_store
 from raftmeta.machine.group_members cimport group_check_member, group_holder, group_scan, is_pending
+from raftmeta.machine.group_offsets cimport offsets_forget
 from raftmeta.machine.group_phases cimport group_after_removal, group_remove
 from raftmeta.machine.group_records cimport GROUP_EMPTY, MemberView
 from raftmeta.machine.state cimport Machine
 from raftmeta.status cimport NOT_FOUND, OK, status_t
-from raftmeta.wire.commands cimport result_array, result_number
+from raftmeta.wire.commands cimport CHANGES_MAX, result_array, result_number
 from raftmeta.wire.groups cimport GROUP_ID_NOT_FOUND, GROUP_NON_EMPTY, GROUP_OK, GROUP_UNKNOWN_MEMBER, groups_next
 from raftmeta.wire.windows cimport Bytes
 
@@ -48,17 +49,22 @@ cdef int _leave_one(Machine* machine, Group* group, const Bytes* id, const Bytes
     return GROUP_OK
 
 cdef status_t group_delete(Machine* machine, Group* group, int* code) noexcept nogil:
-    cdef status_t status
-    cdef size_t i
     if not group.exists:
         code[0] = GROUP_ID_NOT_FOUND
         return OK
     if group.record.meta.state != GROUP_EMPTY:
         code[0] = GROUP_NON_EMPTY
         return OK
-    status = group_scan(machine, group)
+    return group_delete_empty(machine, group)
+
+cdef status_t group_delete_empty(Machine* machine, const Group* group) noexcept nogil:
+    cdef status_t status = group_scan(machine, group)
+    cdef size_t i
+    machine.plan.changes_max = 2 * CHANGES_MAX
     for i in range(machine.members.size):
         if status == OK:
             status = group_delete_key(machine, &machine.members.data[i].key)
+    if status == OK:
+        status = offsets_forget(machine, &group.key)
     machine.plan.groups += 1
     return group_delete_key(machine, &group.key) if status == OK else status

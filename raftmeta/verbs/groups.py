@@ -19,7 +19,7 @@ from raftmeta.bindings.verbs import raw_bound
 from raftmeta.common.text import shown
 from raftmeta.errors import Compacted, GroupTimeout, InvalidArgument, group_refused
 from raftmeta.operations import Fence, Key, KeyRecord, prefix_end
-from raftmeta.results import GroupInfo, GroupJoined, GroupListed, GroupMember, GroupSynced, WatchReset
+from raftmeta.results import GroupCounts, GroupInfo, GroupJoined, GroupListed, GroupMember, GroupSynced, WatchReset
 from raftmeta.verbs.asked import RangeAsked, watch_asked
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class _Group:
     type: str
     protocol: str
     leader: str
+    members: int  # pending ones too
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ def _group_of(record: KeyRecord | None) -> _Group | None:
     parts = _cut(record.value, fields[10:], _GROUP.size)
     if parts is None or fields[8] > STABLE:
         return None
-    return _Group(fields[0], fields[8], *(part.decode(errors="replace") for part in parts))
+    kind, protocol, leader = (part.decode(errors="replace") for part in parts)
+    return _Group(fields[0], fields[8], kind, protocol, leader, fields[1] + fields[2])
 
 
 def _member_of(record: KeyRecord | None) -> _Member | None:
@@ -284,6 +286,15 @@ def _heartbeat(key: bytes, generation: int, raw_id: bytes, instance: bytes) -> F
         raise group_refused(IN_PROGRESS, revision)
 
 
+def _refused(key: bytes, generation: int, raw_id: bytes, instance: bytes) -> Flow[None]:
+    """Ask anew with each change of the group's key: every end of a generation changes it, and every end of a member."""
+    while True:
+        revision, group = yield from _checked(key, generation, raw_id, instance)
+        if group.state == PREPARING:
+            raise group_refused(IN_PROGRESS, revision)
+        yield _Next(key, revision + 1, raw_id.decode(errors="replace"))
+
+
 def _leave(request: Any) -> Flow[tuple[int, ...]]:
     return tuple((yield _Ask(request))[0])
 
@@ -301,9 +312,25 @@ def _describe(key: bytes) -> Flow[GroupInfo | None]:
     return GroupInfo(STATES[group.state], group.generation, group.type, group.protocol, group.leader, members)
 
 
-def _list(prefix: Key) -> Flow[list[GroupListed]]:
+def _heads(prefix: Key, *, local: bool = False) -> _Range:
+    """The records of the groups themselves, without those of their members."""
     start = GROUP_ROOT + raw_bound(prefix, "prefix")
-    found = yield _Range(RangeAsked(start, prefix_end(start), delimiter=b"\0", skip=len(start)))
+    return _Range(RangeAsked(start, prefix_end(start), delimiter=b"\0", skip=len(start), local=local))
+
+
+def _counts(prefix: Key, *, local: bool) -> Flow[GroupCounts]:
+    states = dict.fromkeys(STATES, 0)
+    members = generations = 0
+    for record in (yield _heads(prefix, local=local)).records:
+        if (group := _group_of(record)) is not None:
+            states[STATES[group.state]] += 1
+            members += group.members
+            generations += group.generation
+    return GroupCounts(states, members, generations)
+
+
+def _list(prefix: Key) -> Flow[list[GroupListed]]:
+    found = yield _heads(prefix)
     listed = []
     for record in found.records:
         group = _group_of(record)
@@ -469,6 +496,11 @@ def _heartbeat_flow(group: Key, generation: int, member_id: str, instance: str) 
     return _heartbeat(_key(group), _generation(generation), raw_id, _text(instance, "instance", NAME_BYTES_MAX))
 
 
+def _refused_flow(group: Key, generation: int, member_id: str, instance: str) -> Flow[None]:
+    raw_id = _text(member_id, "member_id", ID_BYTES_MAX)
+    return _refused(_key(group), _generation(generation), raw_id, _text(instance, "instance", NAME_BYTES_MAX))
+
+
 def _leave_flow(group: Key, member_ids: Iterable[str], instances: Iterable[str]) -> Flow[tuple[int, ...]]:
     pairs = [(_text(member_id, "member_ids", ID_BYTES_MAX), b"") for member_id in member_ids]
     pairs += [(b"", _text(instance, "instances", NAME_BYTES_MAX)) for instance in instances]
@@ -550,6 +582,15 @@ class BlockingGroups:
         """Ask whether the generation goes on; GroupRefused otherwise. It renews nothing: the lease keeps the member."""
         _drive(self._store, _heartbeat_flow(group, generation, member_id, instance), timeout_s)
 
+    def until_refused(
+        self, group: Key, generation: int, member_id: str, *, instance: str = "", timeout_s: float | None = None
+    ) -> None:
+        """Wait until a heartbeat would be refused, and raise the GroupRefused that it would get, at once.
+
+        Raises GroupTimeout: the generation went on for timeout_s seconds.
+        """
+        _drive(self._store, _refused_flow(group, generation, member_id, instance), timeout_s)
+
     def leave(
         self,
         group: Key,
@@ -568,6 +609,10 @@ class BlockingGroups:
     def list(self, prefix: Key = "", *, timeout_s: float | None = 5.0) -> list[GroupListed]:
         """The groups whose names begin with the prefix, in order, as of one revision. Linearizable."""
         return _drive(self._store, _list(prefix), timeout_s)
+
+    def counts(self, prefix: Key = "", *, local: bool = False, timeout_s: float | None = 5.0) -> GroupCounts:
+        """How many groups, members and generations there are. local: as the node that is asked has applied it."""
+        return _drive(self._store, _counts(prefix, local=local), timeout_s)
 
     def delete(self, group: Key, *, timeout_s: float | None = 5.0) -> None:
         """Remove a group without members. Raises GroupRefused: 68 it has some, 69 there is none."""
@@ -630,6 +675,12 @@ class AioGroups:
         """Ask whether the generation goes on; GroupRefused otherwise. It renews nothing: the lease keeps the member."""
         await _drive_aio(self._store, _heartbeat_flow(group, generation, member_id, instance), timeout_s)
 
+    async def until_refused(
+        self, group: Key, generation: int, member_id: str, *, instance: str = "", timeout_s: float | None = None
+    ) -> None:
+        """Wait until a heartbeat would be refused, and raise the refusal; see BlockingGroups.until_refused."""
+        await _drive_aio(self._store, _refused_flow(group, generation, member_id, instance), timeout_s)
+
     async def leave(
         self,
         group: Key,
@@ -648,6 +699,10 @@ class AioGroups:
     async def list(self, prefix: Key = "", *, timeout_s: float | None = 5.0) -> list[GroupListed]:
         """The groups whose names begin with the prefix, in order, as of one revision. Linearizable."""
         return await _drive_aio(self._store, _list(prefix), timeout_s)
+
+    async def counts(self, prefix: Key = "", *, local: bool = False, timeout_s: float | None = 5.0) -> GroupCounts:
+        """How many groups, members and generations there are; see BlockingGroups.counts."""
+        return await _drive_aio(self._store, _counts(prefix, local=local), timeout_s)
 
     async def delete(self, group: Key, *, timeout_s: float | None = 5.0) -> None:
         """Remove a group without members. Raises GroupRefused: 68 it has some, 69 there is none."""

@@ -283,8 +283,8 @@ async def test_workers_share_come_and_go(nodes: dict[str, raftmeta.Node], name: 
             await write(store, f"work/{number}", made[number])
         following[0].cancel()
         await asyncio.gather(following[0], return_exceptions=True)
-        await made[0].close()
         owners.forget(0)
+        await made[0].close()
         if kind != "incremental":  # it waits for a lost worker
             await owners.settled(6, 6)
         with pytest.raises(raftmeta.Fenced):
@@ -431,3 +431,62 @@ def test_killed_and_frozen_workers_are_replaced_and_fenced(tmp_path: Path) -> No
             record = nodes["a"].get(f"done/{resource}")
             assert record is not None and record.value == b"z"
             wait_until(have([y, z], resources), timeout_s=WAIT_S, what="its return")
+
+
+# --- news -------------------------------------------------------------------------------------------------------------
+RARE = Settings(session_timeout_s=120.0, rebalance_timeout_s=20.0, heartbeat_interval_s=60.0, retry_s=0.02)
+AT_ONCE_S = 10.0  # far less than the interval of heartbeats
+
+
+@pytest.mark.asyncio
+async def test_a_loss_and_a_rebalance_are_told_before_the_next_heartbeat(
+    nodes: dict[str, raftmeta.Node], name: str
+) -> None:
+    stores = [node.aio() for node in nodes.values()]
+    async with asyncio.timeout(AT_ONCE_S):
+        first = raftmeta.workers(name, store=stores[0], resources=["x", "y"], settings=RARE)
+        assert isinstance(await anext(first), Assigned)
+        second = raftmeta.workers(name, store=stores[1], resources=["x", "y"], settings=RARE)
+        joining = asyncio.ensure_future(anext(second))
+        assert isinstance(await anext(first), Revoked)
+        following = asyncio.ensure_future(anext(first))
+        assert isinstance(await joining, Assigned)
+        assert isinstance(await following, Assigned)
+        await stores[2].groups.leave(name, [first.member_id])
+        while not isinstance(await anext(first), Lost):
+            pass
+    for end in (first, second, *stores):
+        await end.close()
+
+
+def test_a_blocking_coordinator_hears_of_its_loss_before_the_next_heartbeat(
+    nodes: dict[str, raftmeta.Node], name: str
+) -> None:
+    with Thread(nodes["a"], name, RARE) as member:
+        member.ensure_active(WAIT_S)
+        nodes["b"].groups.leave(name, [member.member_id])
+        wait_until(lambda: member.member_id == "", timeout_s=AT_ONCE_S, what="its loss")
+        member.ensure_active(WAIT_S)
+        assert member.told[-3:] == ["prepare -1", "elected", "complete 3"]
+
+
+@pytest.mark.parametrize("code", [27, 25])
+def test_waiting_for_a_refusal_ends_with_what_a_heartbeat_would_get(
+    nodes: dict[str, raftmeta.Node], name: str, code: int
+) -> None:
+    groups, others = nodes["a"].groups, nodes["b"].groups
+    lease, other = nodes["a"].lease(30), nodes["b"].lease(30)
+    me = groups.join(name, {"p": b""}, lease=lease, initial_delay_s=0, timeout_s=WAIT_S)
+    with pytest.raises(raftmeta.GroupTimeout):
+        groups.until_refused(name, me.generation, me.member_id, timeout_s=0.05)
+    groups.sync(name, me.generation, me.member_id, {}, timeout_s=WAIT_S)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(groups.until_refused, name, me.generation, me.member_id, timeout_s=WAIT_S)
+        if code == 25:
+            others.leave(name, [me.member_id])
+        else:
+            with pytest.raises(raftmeta.GroupTimeout):
+                others.join(name, {"p": b""}, lease=other, initial_delay_s=0, timeout_s=0.5)
+        with pytest.raises(raftmeta.GroupRefused) as caught:
+            waiting.result(WAIT_S)
+    assert caught.value.code == code

@@ -117,6 +117,28 @@ def test_tasks_of_killed_workers_go_to_the_others(tmp_path: Path) -> None:
     assert sorted(after.values()) == ["33", "33", "34"] and set(after) == set("234")
 
 
+def test_a_registry_that_is_frozen_while_it_leads_is_fenced(tmp_path: Path) -> None:
+    """As printed on its first page: leaders change by a freeze, a wake-up and a kill, and each number is given once."""
+    command = [sys.executable, str(ROOT / "examples/schema_leader.py"), str(tmp_path / "a"), "3"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    lines = [line for line in ended.stdout.splitlines() if "refused" not in line]
+    assert lines == [*(f"host-{number} leads" for number in (0, 1, 0, 1)), "each number once: True"]
+
+
+def test_partitions_of_killed_and_frozen_brokers_go_on_without_a_gap(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples/sharded_broker.py"), str(tmp_path / "a"), "3", "12"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == [
+        "broker-0 broker-1 broker-2",
+        "broker-1 broker-2",
+        "broker-2",
+        "broker-1 broker-2",
+        "no offset is missing: True",
+    ]
+
+
 def test_topics_have_the_shapes_that_kafka_keeps(tmp_path: Path) -> None:
     (address,) = free_addresses(1)
     broker = Broker(1, {1: address}, tmp_path / "1")

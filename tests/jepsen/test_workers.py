@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import raftmeta
+from jepsen.churn import incomplete
 from jepsen.client import Client, Fates
 from jepsen.generator import Pace, Rotation
 from jepsen.observed import broken_rules
 from jepsen.spool import Spool, read_spool
-from jepsen.workloads.workers import RESOURCES, Workers
+from jepsen.workloads.workers import Churn, Workers
 from tests.client.nodes import serving
 from tests.processes.waiting import wait_until
 
@@ -31,9 +32,7 @@ class Unfenced(raftmeta.aio.Client):
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():
-            await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, condition, timeout_s=WAIT_S, what="the assignments")
 
 
 async def a_member_is_removed(store: Any, spool: Spool) -> None:
@@ -58,14 +57,14 @@ async def a_member_is_removed(store: Any, spool: Spool) -> None:
     )
     following = [asyncio.create_task(one.follow()) for one in (first, second)]
     try:
-        await until(lambda: len(first._owned) == len(second._owned) == len(RESOURCES) / 2)
+        await until(lambda: len(first._owned) == len(second._owned) == len(Workers.resources) / 2)
         for one in (first, second):
             await one._look()
             await one._write(one._owned[0])
         fence, resource = first._fence, first._owned[0]
         following[0].cancel()
         await asyncio.gather(following[0], return_exceptions=True)  # it leaves
-        await until(lambda: len(second._owned) == len(RESOURCES))
+        await until(lambda: len(second._owned) == len(Workers.resources))
         await second._look()
         await second._write(resource)
         first._fence = fence
@@ -115,3 +114,15 @@ def test_two_leaders_of_a_generation_and_two_owners_of_a_resource_are_red(
     ]
     assert [name in reason for reason in broken_rules(told, {})] == [True]
     assert broken_rules(told[:1], {}) == []
+
+
+def test_a_churned_group_is_complete_when_every_resource_has_one_owner() -> None:
+    half = len(Churn.resources) // 2
+    owners = {"a": list(Churn.resources[:half]), "b": list(Churn.resources[half:])}
+    seen = {"state": "Stable", "generation": 3, "owners": owners}
+    assert incomplete(seen, 2) is None
+    assert "2 members instead of 3" in str(incomplete(seen, 3))
+    assert incomplete({**seen, "state": "Completing"}, 2) == "Completing, generation 3"
+    twice = {**owners, "b": [*owners["b"], owners["a"][0]]}
+    assert "201 resources are owned, 200 of 200" in str(incomplete({**seen, "owners": twice}, 2))
+    assert "199 resources" in str(incomplete({**seen, "owners": {**owners, "b": owners["b"][1:]}}, 2))

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import raftmeta
 from raftmeta import prometheus
-from tests.processes.waiting import free_addresses
+from tests.processes.waiting import free_addresses, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +48,24 @@ def test_every_metric_is_served_with_its_kind(node: raftmeta.Node) -> None:
         assert found["raftmeta_up"] == ("gauge", 1)
         assert found["raftmeta_is_leader"] == ("gauge", 1)
         assert 0 < found["raftmeta_log_sync_time_seconds_total"][1] < 60
+
+
+def test_worker_groups_are_counted_by_state(node: raftmeta.Node) -> None:
+    (address,) = free_addresses(1)
+    with node, prometheus.serve(node, address):
+        node.ready(20)
+        wait_until(lambda: node.status().feature_level >= 5, timeout_s=30, what="the level of groups")
+        lease = node.lease(30)
+        for name in ("one", "two"):
+            me = node.groups.join(name, {"p": b""}, lease=lease, initial_delay_s=0, timeout_s=20)
+        node.groups.sync("two", me.generation, me.member_id, {}, timeout_s=20)
+        assert node.groups.counts() == node.groups.counts(local=True)
+        assert node.groups.counts("one").states["Completing"] == 1
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as page:
+            families = {family.name: family for family in text_string_to_metric_families(page.read().decode())}
+    states = {sample.labels["state"]: sample.value for sample in families["raftmeta_groups"].samples}
+    assert states == {"Empty": 0, "Preparing": 0, "Completing": 1, "Stable": 1}
+    assert [families[f"raftmeta_group_{name}"].samples[0].value for name in ("members", "generations")] == [2, 2]
 
 
 def metrics_section() -> str:

@@ -1,12 +1,14 @@
 """Real clients of Kafka in groups: they join, share, leave, are killed, and come back as the same member.
 
-Each client is run alone, through a proxy that keeps its requests. Requests and versions must be those that were
-recorded on a real Kafka (tests/doors/kafka_trace.py); docs/kafka-requests.md shows them as a table.
+On a real Kafka each client is run alone, through a proxy that keeps its requests. Requests and versions must be those
+that were recorded (tests/doors/kafka_trace.py); docs/kafka-requests.md shows them as a table. On raftmeta the clients
+speak with three nodes.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from tests.doors import kafka_trace
 from tests.doors.acceptance.trial import Trial
 from tests.doors.kafka_broker import LOGGING, PASSWORD, USER, KafkaBroker
 from tests.doors.kafka_frames import KafkaConversation
+from tests.doors.kafka_nodes import KafkaNodes, enable_rights
 from tests.doors.kafka_workers import share_connectors
 from tests.doors.servers import JAVA
 from tests.doors.software import (
@@ -139,10 +142,10 @@ def python_client(name: str, assigned_by: str = "") -> Callable[[str, str, str, 
     return command
 
 
-def own_coordinator(address: str, group: str, topic: str, instance: str) -> list[str]:
+def own_coordinator(address: str, group: str, topic: str, instance: str, *settings: str) -> list[str]:
     """A subclass of the Java client's AbstractCoordinator."""
     words = [java(), "-Xmx96m", *JAVA, "-cp", compiled("GroupCoordinator", KAFKA), "GroupCoordinator"]
-    return [*words, address, group, *([instance] if instance else [])]
+    return [*words, address, group, *([instance] if instance else []), *settings]
 
 
 def clients() -> list[Client]:
@@ -357,6 +360,96 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     """only: words of names of clients, as `java|aiokafka`."""
     wanted = only.split("|")
     chosen = [client for client in clients() if any(word in client.name for word in wanted)]
+    if trial.kind == "kafka":
+        on_kafka(trial, chosen, wanted, write=write)
+    else:
+        on_nodes(trial, chosen)
+        if any(word in "java 3.9 SASL" for word in wanted):
+            proven_on_nodes(trial)
+
+
+def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
+    """Three nodes of raftmeta. Clients that read topics need them there."""
+    topics = {client.name: f"topic{number}" for number, client in enumerate(chosen)}
+    with ExitStack() as stack:
+        nodes = KafkaNodes(trial.folder / "nodes")
+        with trial.check("the nodes serve"):
+            stack.enter_context(nodes)
+        if needed := [topics[client.name] for client in chosen if client.has_topic]:
+            with trial.check("topics are made"):
+                make_topics(trial, nodes.address, needed)
+        for client in chosen:
+            place = trial.folder / topics[client.name]
+            place.mkdir()
+            group = Group(client, nodes.address, place, topics[client.name])
+            try:
+                live(trial, group)
+            except Exception as error:  # the next client is run all the same
+                trial.tell(f"{client.name}: {type(error).__name__}")
+            finally:
+                group.kill()
+        if any(client.name == "java AbstractCoordinator" for client in chosen):
+            outlives_nodes(trial, nodes)
+
+
+def outlives_nodes(trial: Trial, nodes: KafkaNodes) -> None:
+    """Each node is killed in turn, for longer than a session: nobody is told anything. Then a third member joins."""
+    place = trial.folder / "killed"
+    place.mkdir()
+    group = Group(Client("", KAFKA_VERSION, own_coordinator, has_topic=False), nodes.address, place, "killed")
+    try:
+        with trial.check("AbstractCoordinator: each node is killed"):
+            members = [group.member() for _ in range(2)]
+            group.share(*members)
+            shares = [member.shares() for member in members]
+            for node in nodes.nodes:
+                node.kill()
+                until_s = time.monotonic() + 2 * SESSION_MS / 1000
+                while time.monotonic() < until_s:
+                    assert [member.shares() for member in members] == shares, "a member was told of a rebalance"
+                    time.sleep(0.1)
+                node.begin_start()
+                nodes.cluster.wait_ready()
+        with trial.check("AbstractCoordinator: a member joins after that"):
+            third = group.member()
+            wait_until(
+                lambda: all(member.held for member in (*members, third)), timeout_s=CHANGE_S, what="shares for three"
+            )
+            for member in (*members, third):
+                member.close()
+    finally:
+        group.kill()
+
+
+def proven_on_nodes(trial: Trial) -> None:
+    """A member that proves a user of raftmeta by SCRAM, and one with a wrong password."""
+    login = f"{LOGIN}.scram.ScramLoginModule"
+    known = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-256")
+
+    def client(password: str) -> Client:
+        proof = f'sasl.jaas.config={login} required username="{USER}" password="{password}";'
+        return Client("", KAFKA_VERSION, lambda *place: own_coordinator(*place, *known, proof), has_topic=False)
+
+    with ExitStack() as stack:
+        nodes = stack.enter_context(KafkaNodes(trial.folder / "guarded"))
+        nodes.nodes[0].call(enable_rights, USER, PASSWORD)
+        groups = {}
+        for password in (PASSWORD, "wrong"):
+            place = trial.folder / password
+            place.mkdir()
+            groups[password] = Group(client(password), nodes.address, place, "proven")
+            stack.callback(groups[password].kill)
+        with trial.check("java 3.9 SASL SCRAM-SHA-256: join"):
+            member = groups[PASSWORD].member()
+            groups[PASSWORD].share(member)
+        with trial.check("java 3.9 SASL SCRAM-SHA-256: a wrong password"):
+            other = groups["wrong"].member()
+            wait_until(lambda: other.has("failed"), timeout_s=CHANGE_S, what=lambda: f"{other.events}", pause_s=0.05)
+            groups[PASSWORD].share(member)
+            member.close()
+
+
+def on_kafka(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str], *, write: bool) -> None:
     told: dict[str, list[str]] = {}
 
     def keep(name: str, taps: Sequence[AnyTap[KafkaConversation]], doing: Callable[[], None]) -> None:
@@ -398,7 +491,7 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     (trial.folder / "requests.txt").write_text(kafka_trace.written(told))
     recorded = kafka_trace.read(kafka_trace.GOLDEN.read_text())
     if write:
-        recorded = {**recorded, **told} if only else told
+        recorded = told if len(chosen) == len(clients()) else {**recorded, **told}
         kafka_trace.GOLDEN.write_text(kafka_trace.written(recorded))
     for name, lines in told.items():
         found = kafka_trace.difference(recorded.get(name, []), lines)
