@@ -26,7 +26,7 @@ cdef enum:
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
     LEVEL_OF_GROUPS = 5
-    LEVEL_OF_UNIFORM_GROUPS = 6 # a group knows that its members speak the same protocols
+    LEVEL_OF_UNIFORM_GROUPS = 6     # a group knows that its members speak the same protocols
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
