@@ -6,13 +6,11 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
 
 from tests.kafka.nodes import Member, RawClient, doors
 from tests.kafka.test_door_rights import PASSWORD, found_users
-
-kafka = pytest.importorskip("confluent_kafka")
-admin = pytest.importorskip("confluent_kafka.admin")
 
 ASK_S = 20.0
 NO_TOPICS = struct.pack(">hii", 0, 0, -1)  # a consumer's words and share: version, topics, data of its own
@@ -20,7 +18,7 @@ NO_TOPICS = struct.pack(">hii", 0, 0, -1)  # a consumer's words and share: versi
 
 def administrator(*ports: int, **settings: Any) -> Any:
     servers = ",".join(f"127.0.0.1:{port}" for port in ports)
-    return admin.AdminClient({"bootstrap.servers": servers, "socket.timeout.ms": 10_000, **settings})
+    return AdminClient({"bootstrap.servers": servers, "socket.timeout.ms": 10_000, **settings})
 
 
 def test_an_administrator_finds_the_brokers_and_handles_groups(tmp_path: Path) -> None:
@@ -32,7 +30,7 @@ def test_an_administrator_finds_the_brokers_and_handles_groups(tmp_path: Path) -
         assert me.join(protocols=(("range", NO_TOPICS),)) == 0
         assert me.sync(shares={me.id: NO_TOPICS})["error_code"] == 0
         listed = asked.list_consumer_groups(request_timeout=ASK_S).result(ASK_S)
-        assert {(one.group_id, one.state) for one in listed.valid} == {("shown", kafka.ConsumerGroupState.STABLE)}
+        assert {(one.group_id, one.state) for one in listed.valid} == {("shown", ConsumerGroupState.STABLE)}
         found = asked.describe_consumer_groups(["shown"], request_timeout=ASK_S)["shown"].result(ASK_S)
         assert [member.client_id for member in found.members] == ["raw"]
         assert found.coordinator.port in at.values()

@@ -197,9 +197,6 @@ cdef inline void put_bytes(KafkaWriter* writer, const Bytes* bytes) noexcept nog
     _put_length(writer, bytes.length, 4)
     put_raw(writer, bytes.data, bytes.length)
 
-cdef inline void put_null_bytes(KafkaWriter* writer) noexcept nogil:
-    _put_length(writer, -1, 4)
-
 cdef inline void put_array(KafkaWriter* writer, uint32_t count) noexcept nogil:
     _put_length(writer, count, 4)
 

@@ -392,6 +392,17 @@ def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
             outlives_nodes(trial, nodes)
 
 
+def stay_quiet(members: Sequence[Member], shares: list[list[list[str]]], seconds: float) -> None:
+    """For so long nobody is told anything."""
+    until_s = time.monotonic() + seconds
+
+    def over() -> bool:
+        assert [member.shares() for member in members] == shares, "a member was told of a rebalance"
+        return time.monotonic() > until_s
+
+    wait_until(over, timeout_s=CHANGE_S, what="the session's time", pause_s=0.1)
+
+
 def outlives_nodes(trial: Trial, nodes: KafkaNodes) -> None:
     """Each node is killed in turn, for longer than a session: nobody is told anything. Then a third member joins."""
     place = trial.folder / "killed"
@@ -404,10 +415,7 @@ def outlives_nodes(trial: Trial, nodes: KafkaNodes) -> None:
             shares = [member.shares() for member in members]
             for node in nodes.nodes:
                 node.kill()
-                until_s = time.monotonic() + 2 * SESSION_MS / 1000
-                while time.monotonic() < until_s:
-                    assert [member.shares() for member in members] == shares, "a member was told of a rebalance"
-                    time.sleep(0.1)
+                stay_quiet(members, shares, 2 * SESSION_MS / 1000)
                 node.begin_start()
                 nodes.cluster.wait_ready()
         with trial.check("AbstractCoordinator: a member joins after that"):
