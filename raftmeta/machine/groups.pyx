@@ -856,7 +856,6 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
 # before, or began its timer anew, leaves nothing to do.
 cdef status_t _offsets_over(Machine* machine, const Bytes* key) noexcept nogil:
     cdef OffsetsMeta head
-    cdef Group group
     cdef Bytes parent
     if not group_of_offsets(key, &parent):
         return broken(&machine.broken, BROKEN_GROUP_LEASE, machine.plan.revision, 0)

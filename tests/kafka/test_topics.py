@@ -127,7 +127,7 @@ def test_configs_are_described(client: RawClient, version: int) -> None:
 )
 def test_a_topic_that_cannot_be_is_refused_alone(client: RawClient, asked: dict[str, Any], code: int) -> None:
     told = create(client, asked, new("beside", -1, -1))
-    assert [one["error_code"] for one in told][0] == code
+    assert told[0]["error_code"] == code
     assert told[1]["error_code"] in (0, TOPIC_EXISTS)
     assert seen(client, asked["name"])["error_code"] in (UNKNOWN_TOPIC, INVALID_TOPIC)
 

@@ -79,12 +79,12 @@ class Offsets(RuleBasedStateMachine):
         generation = (found.generation if found else 1) + step if id else -1
         code = self.judge(found, id, generation)
         self.offset += 1
-        asked = {key: self.offset for key in keys}
+        asked = dict.fromkeys(keys, self.offset)
         answer = self.machine.apply(t.commit(asked, generation=generation, member=id))
         known = [name in self.topics and partition < 2 for name, partition in keys]
         assert answer.body == [code if is_known else t.UNKNOWN for is_known in known]
         written = {key for key, is_known in zip(keys, known, strict=True) if is_known} if code == g.OK else set()
-        self.committed |= {key: self.offset for key in written}
+        self.committed |= dict.fromkeys(written, self.offset)
         if written and self.state() == g.EMPTY:
             self.ends_at = self.machine.lease_ms + t.RETENTION_MS
 

@@ -6,8 +6,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, uint8_t, uint32_t, uint64_t
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.brokers cimport broker_id, brokers_list
 from raftmeta.doors.kafka.codec cimport (KafkaReader, get_array, get_bool, get_end, get_int8, get_tags, get_text,
-                                         get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
-                                         put_null_text, put_tags, put_text, put_text_null, put_uuid)
+                                         get_uuid, put_array, put_int8, put_int16, put_int32,
+                                         put_null_text, put_tags, put_text, put_text_null)
 from raftmeta.doors.kafka.protocol cimport KAFKA_INVALID_GROUP_ID, KAFKA_INVALID_REQUEST, KAFKA_OK
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin,
                                          request_reader)

@@ -53,7 +53,7 @@ cdef bint _add_code(KafkaRequest* request, int16_t code) noexcept nogil:
     return request.texts.append(<const uint8_t*>&code, sizeof(int16_t))
 
 
-# What the door refuses without asking the machine.
+# The code that the door gives by itself; ASKED: the machine gives one.
 cdef int16_t _look_at_topic(KafkaDoor* door, KafkaRequest* request, const Bytes* name) noexcept nogil:
     if not topic_is_name(name):
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION

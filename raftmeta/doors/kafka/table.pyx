@@ -13,7 +13,8 @@ from raftmeta.doors.kafka.groups cimport (heartbeat_begin, heartbeat_go, join_an
                                           leave_answered, leave_begin, sync_answered, sync_begin, sync_go)
 from raftmeta.doors.kafka.offsets cimport (commit_answered, commit_begin, delete_answered, delete_begin, fetch_begin,
                                            fetch_go)
-from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS, KAFKA_DELETE_TOPICS,
+from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS,
+                                            KAFKA_DELETE_TOPICS,
                                             KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
                                             KAFKA_DESCRIBE_GROUPS, KAFKA_FIND_COORDINATOR, KAFKA_HEARTBEAT,
                                             KAFKA_JOIN_GROUP, KAFKA_LEAVE_GROUP, KAFKA_LIST_GROUPS, KAFKA_METADATA,

@@ -57,7 +57,7 @@ cdef struct Default:
     const char* name
     const char* value
 
-# What Kafka 3.9 answers for a topic without configs, of those that clients look at.
+# Defaults of Kafka 3.9 that clients look at.
 cdef Default[DEFAULTS] CONFIGS
 CONFIGS[0] = Default(b"cleanup.policy", b"delete")
 CONFIGS[1] = Default(b"compression.type", b"producer")
@@ -99,7 +99,8 @@ cdef bint _give_ids(Vec[TopicItem]* items, Vec[uint8_t]* ids) noexcept nogil:
 
 
 # Submit a create of these. KAFKA_OK, or why not.
-cdef int16_t _submit_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicItem]* items, bint is_trial) noexcept nogil:
+cdef int16_t _submit_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicItem]* items,
+                            bint is_trial) noexcept nogil:
     cdef TopicsRequest command
     cdef Vec[uint8_t] ids
     cdef status_t status = OK
@@ -315,7 +316,7 @@ cdef int16_t _may_make(KafkaDoor* door, KafkaRequest* request, const Bytes* name
     return KAFKA_TOPIC_AUTHORIZATION_FAILED
 
 
-# Items to be made, with a code for each topic of the request. `configs` has room for all. False: as request_fail.
+# Items to be made, with a code for each topic of the request. `configs` has room for all. False: as for reply_fail.
 cdef bint _read_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicItem]* items, Vec[uint8_t]* configs,
                        bint* is_trial) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
@@ -323,16 +324,13 @@ cdef bint _read_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicItem]* i
     cdef TopicItem item
     cdef size_t start
     cdef int16_t code
-    cdef int32_t i
     if not configs.reserve(4 * <size_t>request.frame_length + 64):
         return False
-    for i in range(topics):
+    for _ in range(topics):
         memset(&item, 0, sizeof(TopicItem))
         code = _read_new(door, &reader, &item)
         start = configs.size
-        if code == KAFKA_OK and (4 * <size_t>request.frame_length + 64 < start + 64
-                                 or topics_encode_configs(door.pairs.data, <uint32_t>(door.pairs.size // 2),
-                                                          configs) != OK):
+        if code == KAFKA_OK and topics_encode_configs(door.pairs.data, <uint32_t>(door.pairs.size // 2), configs) != OK:
             code = KAFKA_INVALID_CONFIG
         if code == KAFKA_OK:
             code = _may_make(door, request, &item.name)
@@ -380,7 +378,7 @@ cdef void _put_configs(KafkaWriter* writer, const Bytes* configs) noexcept nogil
         put_tags(writer)
 
 
-# What the machine says of one topic: its code.
+# The machine's answer for one topic: its code.
 cdef int16_t _read_made(Reader* results, Bytes* id, int32_t* partitions, Bytes* configs) noexcept nogil:
     cdef int16_t code
     if read_array_max(results, RESULT_ELEMENTS) != RESULT_ELEMENTS:
