@@ -20,7 +20,7 @@ from tests.security.test_audit_trail import on_full_disk
 
 COORDINATOR_NOT_AVAILABLE, ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 15, 22, 24, 25
 INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, UNSUPPORTED_VERSION = 26, 27, 35
-NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, FENCED_INSTANCE_ID = 68, 69, 82
+NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID = 68, 69, 81, 82
 FRAME_BYTES_MAX = 6 << 20
 
 
@@ -347,3 +347,14 @@ def test_changes_wait_where_each_must_be_recorded_and_cannot_be(tmp_path: Path) 
             assert me.beat() == 0
         wait_until(lambda: not nodes["a"].metrics()["audit_failing"], timeout_s=20, what="the trail to be written")
         assert Member(client, "other").join() == 0
+
+
+def test_members_of_one_principal_are_bounded(tmp_path: Path) -> None:
+    """A member is a lease of who let it join; one that leaves gives its place back."""
+    with doors(tmp_path, principal_leases_max=2) as (_, at), RawClient(at["a"]) as client:
+        first, second, third = (Member(client, f"bounded-{number}") for number in range(3))
+        assert (first.join(), second.join()) == (0, 0)
+        assert third.join() == GROUP_MAX_SIZE_REACHED
+        assert first.sync(shares={})["error_code"] == 0
+        client.ask("LeaveGroup", 5, group_id=first.group, members=[{"member_id": first.id}])
+        assert third.join() == 0

@@ -19,11 +19,12 @@ from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, ge
 from raftmeta.doors.kafka.group_state cimport (GroupWalk, group_find, group_key_of, group_lost, group_member,
                                                group_next, group_walk, member_said)
 from raftmeta.doors.kafka.keep cimport KEEP_SLACK_MS, keep_lease
-from raftmeta.doors.kafka.protocol cimport (KAFKA_GROUP_AUTHORIZATION_FAILED, KAFKA_ILLEGAL_GENERATION,
-                                            KAFKA_INCONSISTENT_GROUP_PROTOCOL, KAFKA_INVALID_GROUP_ID,
-                                            KAFKA_INVALID_REQUEST, KAFKA_INVALID_SESSION_TIMEOUT,
-                                            KAFKA_MEMBER_ID_REQUIRED, KAFKA_OK, KAFKA_REBALANCE_IN_PROGRESS,
-                                            KAFKA_UNKNOWN_MEMBER_ID)
+from raftmeta.doors.kafka.protocol cimport (KAFKA_GROUP_AUTHORIZATION_FAILED, KAFKA_GROUP_MAX_SIZE_REACHED,
+                                            KAFKA_ILLEGAL_GENERATION, KAFKA_INCONSISTENT_GROUP_PROTOCOL,
+                                            KAFKA_INVALID_GROUP_ID, KAFKA_INVALID_REQUEST,
+                                            KAFKA_INVALID_SESSION_TIMEOUT, KAFKA_MEMBER_ID_REQUIRED, KAFKA_OK,
+                                            KAFKA_REBALANCE_IN_PROGRESS, KAFKA_UNKNOWN_MEMBER_ID)
+from raftmeta.doors.kafka.quotas cimport quotas_have_room, quotas_heard, quotas_joined, quotas_left
 from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_begin, reply_end, reply_fail,
                                          request_command, request_pin, request_reader, task_error, task_result)
 from raftmeta.machine.entry cimport Entry
@@ -95,6 +96,7 @@ cdef int16_t _check(KafkaDoor* door, const Bytes* key, const Asked* asked, Group
     if entry[0] == NULL or (asked.instance.length and not _same(&asked.instance, &member.instance)):
         return group_lost(door, key, &asked.instance)
     keep_lease(door, entry[0].lease)
+    quotas_heard(door, &asked.member)
     return KAFKA_OK
 
 
@@ -166,6 +168,8 @@ cdef int16_t _check_join(KafkaDoor* door, KafkaRequest* request, const JoinAsked
         return KAFKA_INCONSISTENT_GROUP_PROTOCOL
     if asked.instance.length > GROUP_NAME_BYTES_MAX or asked.rebalance_ms < 0:
         return KAFKA_INVALID_REQUEST
+    if asked.member.length == 0 and not quotas_have_room(door, request.connection):
+        return KAFKA_GROUP_MAX_SIZE_REACHED
     return KAFKA_OK
 
 
@@ -224,6 +228,7 @@ cdef void join_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task)
     if reader.status != OK or not request.texts.append(id.data, id.length):
         reply_fail(door, request)
         return
+    quotas_joined(door, request.connection, &id, <uint64_t>asked.session_ms + KEEP_SLACK_MS)
     if what == ANSWER_ID_REQUIRED:
         _refuse_join(door, request, KAFKA_MEMBER_ID_REQUIRED, &id)
         return
@@ -584,10 +589,13 @@ cdef void _answer_leave(KafkaDoor* door, KafkaRequest* request, int16_t code, Re
     cdef KafkaWriter writer = reply_begin(door, request)
     cdef size_t i
     cdef size_t count = door.pairs.size // 2
+    cdef int16_t one
     cdef Bytes* pair
     if request.version < VERSION_OF_MANY and results != NULL:
         read_array_max(results, 1)
         code = <int16_t>read_int(results)
+        if code == KAFKA_OK:
+            quotas_left(door, &door.pairs.data[0])
     put_throttle(&writer, 1)
     put_int16(&writer, code)
     if request.version >= VERSION_OF_MANY:
@@ -600,7 +608,10 @@ cdef void _answer_leave(KafkaDoor* door, KafkaRequest* request, int16_t code, Re
             pair = &door.pairs.data[2 * i]
             put_text(&writer, &pair[0])
             put_text_null(&writer, &pair[1])
-            put_int16(&writer, <int16_t>read_int(results))
+            one = <int16_t>read_int(results)
+            if one == KAFKA_OK:
+                quotas_left(door, &pair[0])
+            put_int16(&writer, one)
             put_tags(&writer)
     put_tags(&writer)
     if results != NULL and results.status != OK:
