@@ -1,7 +1,7 @@
 # The offsets of a group as keys: their head, their number, and the timer that ends them (docs/kafka-topics.md).
 #
-# A group with offsets has a head behind it, and each offset is a key of its own. This module follows the group: while it
-# has no members a timer of the machine's runs, and everything goes when it ends. It decides no request.
+# A group with offsets has a head behind it, and each offset is a key of its own. This module follows the group: while
+# it has no members a timer of the machine's runs, and everything goes when it ends. It decides no request.
 #
 # Invariants: a group with an offset has a head, which counts them; a head has a lease of the machine's exactly while
 # its timer runs, which is while the group is Empty and its offsets do not stay for ever.
@@ -26,5 +26,5 @@ cdef status_t offsets_follow(Machine* machine, const Bytes* group, bint is_empty
 cdef status_t offsets_forget(Machine* machine, const Bytes* group) noexcept nogil
 # Keys of the offsets that end with this lease, and their head; 0: it is no timer of offsets.
 cdef uint64_t offsets_timer_size(const Lease* lease) noexcept nogil
-# What the plan says about the timer of a head: how long it runs (0: it does not), and whether it begins with the plan.
+# How long the timer of a planned head runs (0: it does not), and whether it begins with the plan.
 cdef uint64_t offsets_timer_ms(const Planned* planned, bint* is_new) noexcept nogil

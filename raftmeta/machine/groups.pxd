@@ -23,7 +23,8 @@ cdef status_t groups_make_empty(Machine* machine, const Bytes* key) noexcept nog
 cdef status_t groups_remove_empty(Machine* machine, const Bytes* key) noexcept nogil
 # A lease takes the member `key` with it: plan its removal, and what becomes of its group. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept nogil
-# The timer of a group is over: plan the end of its phase; that of its offsets: plan that both go. NO_MEMORY, TOO_MANY_CHANGES.
+# The timer of a group is over: plan the end of its phase; that of its offsets: plan that both go. NO_MEMORY,
+# TOO_MANY_CHANGES.
 cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil
 # Keys that may go when the timer of this lease is over; 0: it is no timer.
 cdef uint64_t groups_timer_size(const Lease* lease) noexcept nogil

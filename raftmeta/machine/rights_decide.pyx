@@ -13,13 +13,13 @@ from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
-                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES, COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE,
-                                     OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
+                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES, COMPARE_RANGE_EMPTY, KEY_BYTES_MAX,
+                                     OP_DELETE_RANGE, OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
 from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
-from raftmeta.wire.topics cimport (OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_NAME_BYTES_MAX, TOPIC_ROOT_BYTES_MAX, TopicItem,
-                                   TopicsRequest, topics_decode, topics_next)
+from raftmeta.wire.topics cimport (OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_NAME_BYTES_MAX, TOPIC_ROOT_BYTES_MAX,
+                                   TopicItem, TopicsRequest, topics_decode, topics_next)
 from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_EPHEMERAL, ZnodeOp
 
 

@@ -1,5 +1,5 @@
-"""Requests for topics and offsets: bodies. A list is kept as the bytes that came, and walked again where it is needed."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+"""Requests for topics and offsets: bodies. A list is kept as the bytes that came, and walked again."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memset
 
 from raftmeta.native.containers cimport Vec
@@ -91,10 +91,9 @@ cdef void _read_list(Reader* reader, TopicsRequest* request) noexcept nogil:
     cdef uint32_t each = _item_elements(request.verb)
     cdef uint32_t count = read_array_max(reader, each * TOPIC_ITEMS_MAX)
     cdef TopicItem item
-    cdef uint32_t i
     if count % each:
         read_fail(reader, BAD_FIELD)
-    for i in range(count // each):
+    for _ in range(count // each):
         if reader.status != OK:
             return
         _read_item(reader, request.verb, &item)

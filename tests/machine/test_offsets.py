@@ -17,6 +17,11 @@ STATES = ["Dead", "Empty", "Preparing", "Completing", "Stable"]
 MEMBER, OTHER, SIMPLE, OLD, FENCED, GONE_INSTANCE, PENDING = range(7)
 
 
+def keys_below(machine: Machine, prefix: bytes) -> list[bytes]:
+    every = machine.keys()
+    return [key for key in every if key.startswith(prefix)]
+
+
 def subscription(*topics: bytes) -> bytes:
     named = b"".join(struct.pack(">h", len(name)) + name for name in topics)
     return struct.pack(">hi", 0, len(topics)) + named + struct.pack(">i", -1)
@@ -161,7 +166,7 @@ def test_offsets_go_with_their_group_once_it_was_empty_for_their_time() -> None:
     g.expire(machine)
     assert t.head(machine) is None
     assert g.shown(machine) is None
-    assert not [key for key in machine.keys() if key.startswith(g.KEY)]
+    assert not keys_below(machine, g.KEY)
 
 
 def test_a_commit_to_an_empty_group_begins_its_time_anew() -> None:
@@ -236,7 +241,7 @@ def test_a_deleted_group_takes_its_offsets_with_it() -> None:
     machine, _, _ = group_in("Empty")
     machine.apply(t.commit({A0: 1}))
     machine.apply(g.delete())
-    assert not [key for key in machine.keys() if key.startswith(g.KEY)]
+    assert not keys_below(machine, g.KEY)
 
 
 def test_a_group_whose_name_goes_on_keeps_its_own() -> None:
@@ -264,10 +269,9 @@ def test_a_key_that_is_no_group_is_left_alone() -> None:
 def test_offsets_change_by_their_own_requests_alone() -> None:
     machine, _, _ = group_in("Empty")
     machine.apply(t.commit({A0: 1}))
-    for key in machine.keys():
-        if key.startswith((g.KEY, t.ROOT)):
-            assert machine.txn(c.put(key)).status == c.GROUP_WRITE
-            assert machine.txn(c.delete(key)).status == c.GROUP_WRITE
+    for key in [*keys_below(machine, g.KEY), *keys_below(machine, t.ROOT)]:
+        assert machine.txn(c.put(key)).status == c.GROUP_WRITE
+        assert machine.txn(c.delete(key)).status == c.GROUP_WRITE
 
 
 def test_a_group_has_room_for_so_many_offsets() -> None:

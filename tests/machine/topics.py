@@ -1,4 +1,4 @@
-"""Requests for topics and offsets as msgpack, and their keys as Python values (docs/formats.md "Topics and offsets")."""
+"""Requests for topics and offsets as msgpack, and their keys as values (docs/formats.md "Topics and offsets")."""
 
 from __future__ import annotations
 
