@@ -12,7 +12,8 @@ cdef enum:
     ENTRY_ZNODE = 4             # value is data, then an extension: a list of rights, and a ZnodeMeta
     ENTRY_GROUP = 8             # value is that of a worker group (machine/group_records)
     ENTRY_MEMBER = 16           # ... of one of its members
-    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER    # only requests of their own kind change these
+    ENTRY_RECORDS = 512         # ... one of the keys of a record log (machine/record_keys)
+    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_RECORDS    # requests of their own kind change these
 
 cdef enum:
     ZNODE_NULL_DATA = 1         # data is null, not empty

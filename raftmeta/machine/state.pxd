@@ -21,11 +21,12 @@ from raftmeta.wire.commands cimport Command
 from raftmeta.wire.groups cimport GroupRequest
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 5    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 6    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
     LEVEL_OF_GROUPS = 5
+    LEVEL_OF_RECORDS = 6
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be

@@ -16,6 +16,7 @@ from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES
                                     read_bin, read_done, read_fail, read_int, read_left, read_nil, read_peek,
                                     read_uint, reader_over, unsigned_max, write_array, write_bin, write_bool,
                                     write_fail, write_int, write_nil, write_room, write_uint, write_up_to, writer_at)
+from raftmeta.wire.records cimport RecordsRequest, records_decode
 from raftmeta.wire.znodes cimport znodes_check, znodes_decode
 
 cdef extern from *:
@@ -129,6 +130,8 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     if kind == COMMAND_GROUPS:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
+    if kind == COMMAND_RECORDS:
+        return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     return _command_schema_of(0)
 
 
@@ -203,6 +206,7 @@ cdef inline bint _may_speak(uint8_t speaker, const Bytes* principal, uint64_t ri
 
 cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
     cdef GroupRequest unused
+    cdef RecordsRequest unused_records
     if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
         return BAD_FIELD
     if command.pointer > number_max() or command.offset > number_max() or command.total > number_max():
@@ -218,6 +222,8 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
         return COMMAND_INVALID
     if command.kind == COMMAND_GROUPS:
         return groups_decode(&command.name, &command.data, &unused)
+    if command.kind == COMMAND_RECORDS:
+        return records_decode(&command.name, &command.data, &unused_records)
     return znodes_check(&command.name, &command.data) if command.kind == COMMAND_ZNODES else OK
 
 
@@ -264,6 +270,7 @@ cdef inline uint32_t _read_short_array(Reader* reader, uint32_t most) noexcept n
 
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
     cdef GroupRequest unused
+    cdef RecordsRequest unused_records
     cdef Reader reader = reader_over(payload, length)
     cdef Bytes spoken
     command_clear(command)
@@ -294,6 +301,8 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
                              &command.znode_keys)
     if reader.status == OK and command.kind == COMMAND_GROUPS:
         return groups_decode(&command.name, &command.data, &unused)
+    if reader.status == OK and command.kind == COMMAND_RECORDS:
+        return records_decode(&command.name, &command.data, &unused_records)
     return reader.status
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:

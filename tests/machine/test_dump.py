@@ -259,7 +259,7 @@ def test_every_missing_doubled_and_moved_record_is_refused() -> None:
 
 def test_dump_of_a_newer_format_or_level_is_refused() -> None:
     whole = bytearray(b"".join(dumped(rich_machine().handle)))
-    for offset, value in ((8, 5), (12, 6)):
+    for offset, value in ((8, 5), (12, 7)):
         newer = bytearray(whole)
         newer[offset] = value
         assert load([bytes(newer)]) == c.BAD_VERSION

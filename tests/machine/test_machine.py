@@ -67,11 +67,11 @@ def test_feature_level_above_this_build_is_fatal() -> None:
     assert machine.apply(c.command(c.LEVEL, 1)).status == c.OK
     assert machine.apply(c.command(c.LEVEL, 0)).status == c.COMMAND_INVALID
     with pytest.raises(ApplyFatal) as fatal:
-        machine.apply(c.command(c.LEVEL, 6))
+        machine.apply(c.command(c.LEVEL, 7))
     assert fatal.value.args == (c.UNKNOWN_ENTRY,)
 
 
-@pytest.mark.parametrize("payload", [c.command(100, b"from a later version"), c.command(c.LEVEL, 6), b"\xc1"])
+@pytest.mark.parametrize("payload", [c.command(100, b"from a later version"), c.command(c.LEVEL, 7), b"\xc1"])
 def test_a_skipped_entry_is_a_no_op_whatever_it_says(payload: bytes) -> None:
     """docs/decisions/skip.md: it moves the clock and `applied`; those before and behind it are applied as always."""
     machine, other = MachineHandle(), MachineHandle()
