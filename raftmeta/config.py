@@ -70,6 +70,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "zookeeper_tick_s": (0.05, 60.0),
     "zookeeper_connections_max": (1, 1_000_000),
     "zookeeper_watches_max": (1, 100_000_000),
+    "kafka_connections_max": (1, 1_000_000),
+    "kafka_session_min_s": (0.1, 3600.0),
+    "kafka_session_max_s": (1.0, 86_400.0),
+    "kafka_initial_delay_s": (0.0, 300.0),
 }
 _TEXT_BYTES_MAX = 4096
 _ROOT_BYTES_MAX = 64
@@ -134,6 +138,9 @@ class Config:
     zookeeper_words: the words of four letters that are answered, with commas between, or "*".
     zookeeper_super_digest: "super:" and the digest of a password: who proves it may do everything in the tree.
     zookeeper_users_file: users of SASL DIGEST-MD5, one "name:password" a line; read at the start.
+    kafka_connections_max: of Kafka's clients on this node, all together.
+    kafka_session_min_s, kafka_session_max_s: the session time-outs that members of groups may ask for.
+    kafka_initial_delay_s: so long the first member of a group waits for others.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -189,6 +196,10 @@ class Config:
     zookeeper_users_file: str = ""
     zookeeper_linearizable_reads: bool = False
     zookeeper_extended_types: bool = False
+    kafka_connections_max: int = 10_000
+    kafka_session_min_s: float = 6.0
+    kafka_session_max_s: float = 1800.0
+    kafka_initial_delay_s: float = 3.0
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False
@@ -207,6 +218,9 @@ class Config:
         _check_relation(self.reconnect_min_s <= self.reconnect_max_s, "reconnect_max_s", "at least reconnect_min_s")
         _check_relation(
             self.append_bytes_max <= self.inflight_bytes_max, "inflight_bytes_max", "at least append_bytes_max"
+        )
+        _check_relation(
+            self.kafka_session_min_s <= self.kafka_session_max_s, "kafka_session_max_s", "at least kafka_session_min_s"
         )
         root = self.zookeeper_root.encode()
         _check_relation(
@@ -337,6 +351,7 @@ class Identity:
     advertise: Address
     client_listen: Address | None
     zookeeper_listen: Address | None
+    kafka_listen: Address | None
     data_dir: Path
 
     @classmethod
@@ -350,6 +365,7 @@ class Identity:
         advertise: str | None,
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
+        kafka_listen: str | None = None,
         cluster: str,
         config: Config,
         is_private: bool = False,
@@ -375,6 +391,9 @@ class Identity:
             raise ConfigError("client_listen: must be another address than that for peers", field="client_listen")
         if zookeeper_at is not None and str(zookeeper_at) in (str(listen_at), str(clients_at)):
             raise ConfigError("zookeeper_listen: must be an address of its own", field="zookeeper_listen")
+        kafka_at = _served_at(kafka_listen, "kafka_listen", config, is_private)
+        if kafka_at is not None and str(kafka_at) in (str(listen_at), str(clients_at), str(zookeeper_at)):
+            raise ConfigError("kafka_listen: must be an address of its own", field="kafka_listen")
         return cls(
             name=name,
             cluster=cluster,
@@ -383,5 +402,6 @@ class Identity:
             advertise=addresses[name] if advertise is None else Address.parse(advertise, "advertise"),
             client_listen=clients_at,
             zookeeper_listen=zookeeper_at,
+            kafka_listen=kafka_at,
             data_dir=check_path(data_dir, "data_dir"),
         )

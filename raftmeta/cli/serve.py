@@ -84,6 +84,12 @@ def _config(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Con
     metavar="HOST:PORT",
     help="Where to accept ZooKeeper's clients (docs/zookeeper.md).",
 )
+@click.option(
+    "--kafka",
+    "kafka_listen",
+    metavar="HOST:PORT",
+    help="Where to accept Kafka's clients (docs/kafka.md).",
+)
 @click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="HTTP: /metrics, /livez and /readyz.")
 @click.option("--cluster", default="default", show_default=True, help="Name of the cluster.")
 @click.option(
@@ -120,6 +126,7 @@ def serve(
     advertise: str | None,
     client_listen: str | None,
     zookeeper_listen: str | None,
+    kafka_listen: str | None,
     metrics_listen: str | None,
     cluster: str,
     config_path: Path | None,
@@ -161,6 +168,7 @@ def serve(
             advertise=advertise,
             client_listen=client_listen,
             zookeeper_listen=zookeeper_listen,
+            kafka_listen=kafka_listen,
             cluster=cluster,
             config=_config(config_path, insecure, has_rights),
             encryption=encryption,

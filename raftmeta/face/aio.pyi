@@ -37,6 +37,7 @@ class Node(MailboxFace, AioVerbs):
         advertise: str | None = None,
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
+        kafka_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

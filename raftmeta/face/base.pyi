@@ -24,6 +24,7 @@ class NodeBase:
         advertise: str | None = None,
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
+        kafka_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

@@ -21,6 +21,8 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.doors.kafka.door cimport kafka_close_in_child, kafka_destroy, kafka_start, kafka_stop
+from raftmeta.doors.kafka.state cimport KafkaDoor
 from raftmeta.doors.zookeeper.door cimport (zookeeper_close_in_child, zookeeper_destroy, zookeeper_start,
                                             zookeeper_stop)
 from raftmeta.doors.zookeeper.state cimport ZkDoor
@@ -33,6 +35,7 @@ from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_WATCH, answer_of, d
                                     purpose_wants_body, raise_status, raise_unless_ok)
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.links cimport id_of_link
+from raftmeta.face.kafka cimport open_kafka
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
@@ -119,7 +122,8 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 zookeeper_listen=None, cluster="default", config=None, encryption=None, tls=None, audit=None):
+                 zookeeper_listen=None, kafka_listen=None, cluster="default", config=None, encryption=None, tls=None,
+                 audit=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -129,8 +133,8 @@ cdef class NodeBase:
         self.tls = tls
         self.certificates = Certificates(tls) if tls is not None else None
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                                       client_listen=client_listen, zookeeper_listen=zookeeper_listen, cluster=cluster,
-                                       config=config,
+                                       client_listen=client_listen, zookeeper_listen=zookeeper_listen,
+                                       kafka_listen=kafka_listen, cluster=cluster, config=config,
                                        is_private=tls is not None and not tls.accept_plain)
         self.encryption = check_encryption(encryption)
         self.audit = check_audit(audit)
@@ -187,8 +191,10 @@ cdef class NodeBase:
             _running_nodes.discard(self)
             ending.clients = self.clients
             ending.zookeeper = self.zookeeper
+            ending.kafka = self.kafka
             self.clients = NULL
             self.zookeeper = NULL
+            self.kafka = NULL
             ending.end_by(boot_now_ns() + self.close_timeout_ns)
             raise
         self.loop = loop
@@ -229,18 +235,22 @@ cdef class NodeBase:
             loop.transport.audit = trail
         self.clients = open_clients(loop, self.identity, self.config)
         self.zookeeper = open_zookeeper(loop, self.identity, self.config)
+        self.kafka = open_kafka(loop, self.identity, self.config)
         if self.certificates is not None:
-            self._offer_tls(loop, self.clients, self.zookeeper)
+            self._offer_tls(loop, self.clients, self.zookeeper, self.kafka)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
         if self.clients != NULL:
             raise_unless_ok(clients_start(self.clients))
-        return raise_unless_ok(zookeeper_start(self.zookeeper)) if self.zookeeper != NULL else 0
+        if self.zookeeper != NULL:
+            raise_unless_ok(zookeeper_start(self.zookeeper))
+        return raise_unless_ok(kafka_start(self.kafka)) if self.kafka != NULL else 0
 
     # loop NULL: that of the running node. Contexts are made first: that runs Python code, and may see the node end.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper) except -1:
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka) except -1:
         cdef TlsContext* of_peers = NULL
         cdef TlsContext* of_clients = NULL
         cdef TlsContext* of_zookeeper = NULL
+        cdef TlsContext* of_kafka = NULL
         try:
             self.certificates.begin()
             texts = self.tls.read()
@@ -248,10 +258,13 @@ cdef class NodeBase:
             of_clients = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
             of_zookeeper = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
             of_zookeeper.is_foreign = True
+            of_kafka = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
+            of_kafka.is_foreign = True
             if loop == NULL:
                 loop = self.started()
                 clients = self.clients
                 zookeeper = self.zookeeper
+                kafka = self.kafka
         except BaseException as error:
             if of_peers != NULL:
                 tls_context_free(of_peers)
@@ -259,6 +272,8 @@ cdef class NodeBase:
                 tls_context_free(of_clients)
             if of_zookeeper != NULL:
                 tls_context_free(of_zookeeper)
+            if of_kafka != NULL:
+                tls_context_free(of_kafka)
             self.certificates.failure = f"{error}"
             raise
         loop.tls.accepts_plain = self.tls.accept_plain
@@ -269,10 +284,15 @@ cdef class NodeBase:
         else:
             tls_context_free(of_clients)
         if zookeeper != NULL:
-            zookeeper.base.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&zookeeper.base.tls, of_zookeeper)
+            zookeeper.desk.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&zookeeper.desk.base.tls, of_zookeeper)
         else:
             tls_context_free(of_zookeeper)
+        if kafka != NULL:
+            kafka.desk.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&kafka.desk.base.tls, of_kafka)
+        else:
+            tls_context_free(of_kafka)
         self.certificates.failure = ""
         return 0
 
@@ -287,9 +307,11 @@ cdef class NodeBase:
         ending.keys = self.keys
         ending.clients = self.clients
         ending.zookeeper = self.zookeeper
+        ending.kafka = self.kafka
         self.loop = NULL            # nobody submits or reads from here on
         self.clients = NULL
         self.zookeeper = NULL
+        self.kafka = NULL
         self.life = LIFE_CLOSED
         ending.checkpoints = self.checkpoints
         ending.callbacks = self.callbacks
@@ -396,6 +418,8 @@ cdef class NodeBase:
             clients_close_in_child(self.clients)
         if self.zookeeper != NULL:
             zookeeper_close_in_child(self.zookeeper)
+        if self.kafka != NULL:
+            kafka_close_in_child(self.kafka)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
             # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
@@ -773,6 +797,7 @@ cdef class _Ending:
     cdef KeyRingHandle keys     # native threads read it as long as they run
     cdef ClientServer* clients
     cdef ZkDoor* zookeeper
+    cdef KafkaDoor* kafka
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks
     cdef set attached
@@ -793,6 +818,8 @@ cdef class _Ending:
             has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
             if self.zookeeper != NULL:
                 has_ended = zookeeper_stop(self.zookeeper, _left_ns(deadline_ns)) and has_ended
+            if self.kafka != NULL:
+                has_ended = kafka_stop(self.kafka, _left_ns(deadline_ns)) and has_ended
             if self.loop != NULL:
                 has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
         raised = None
@@ -827,6 +854,8 @@ cdef class _Ending:
                 clients_destroy(self.clients)
             if self.zookeeper != NULL:
                 zookeeper_destroy(self.zookeeper)
+            if self.kafka != NULL:
+                kafka_destroy(self.kafka)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

@@ -8,6 +8,7 @@ import os
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.connections.state cimport ConnectionLimits
+from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.zookeeper.door cimport (zookeeper_add_user, zookeeper_counters, zookeeper_create,
                                             zookeeper_destroy, zookeeper_super_digest)
 from raftmeta.doors.zookeeper.four_letter cimport four_letter_allowed
@@ -42,13 +43,13 @@ def _users(path):
     return users
 
 
-cdef int _fill(ZkLimits* limits, object config) except -1:
+cdef int _fill(ZkLimits* limits, DeskLimits* desk, object config) except -1:
     cdef bytes words = config.zookeeper_words.encode()
     limits.writes_max = max(1, config.outstanding_max // 2)
     limits.tick_ms = round(config.zookeeper_tick_s * 1000)
     limits.watches_max = config.zookeeper_watches_max
-    limits.session_ttl_ms = round(config.session_ttl_s * 1000)
-    limits.session_window = max(config.session_window, 4 * limits.writes_max)
+    desk.session_ttl_ms = round(config.session_ttl_s * 1000)
+    desk.session_window = max(config.session_window, 4 * limits.writes_max)
     limits.outstanding_max = config.outstanding_max
     limits.reads_linearizable = config.zookeeper_linearizable_reads
     limits.has_ttl = config.zookeeper_extended_types
@@ -74,18 +75,19 @@ cdef int _fill_speakers(ZkDoor* door, object config) except -1:
 
 cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? NULL:
     cdef ConnectionLimits common
+    cdef DeskLimits desk
     cdef ZkLimits limits
     cdef ZkDoor* door
     cdef bytes address, root, folder
     if identity.zookeeper_listen is None:
         return NULL
     fill_common(&common, config, config.zookeeper_connections_max)
-    _fill(&limits, config)
+    _fill(&limits, &desk, config)
     address = str(identity.zookeeper_listen).encode()
     root = config.zookeeper_root.encode()
     folder = os.fsencode(identity.data_dir)
     listener = listen_at(identity.zookeeper_listen, "zookeeper_listen", LISTEN_BACKLOG)
-    door = zookeeper_create(loop, &common, &limits, <int>listener.detach(), <const uint8_t*>address,
+    door = zookeeper_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
                             <uint8_t>len(address), <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder,
                             <uint32_t>len(folder))
     if door == NULL:

@@ -37,8 +37,9 @@ from raftmeta.storage.wal_state cimport Wal
 cdef enum LoopReader:
     READER_HOST = 0                 # a caller, which holds the GIL
     READER_CLIENTS = 1              # the thread that serves clients
-    READER_DOORS = 2                # the thread of a door
-    LOOP_READERS = 3
+    READER_DOORS = 2                # the thread of the ZooKeeper door
+    READER_KAFKA = 3                # the thread of the Kafka door
+    LOOP_READERS = 4
 
 # Somebody waits for something that engine/submission has among the awaited kinds.
 cdef struct Awaiting:

@@ -12,8 +12,13 @@ cdef enum:
     ENTRY_ZNODE = 4             # value is data, then an extension: a list of rights, and a ZnodeMeta
     ENTRY_GROUP = 8             # value is that of a worker group (machine/group_records)
     ENTRY_MEMBER = 16           # ... of one of its members
+    ENTRY_TOPIC = 64            # ... of a topic (machine/topic_records)
+    ENTRY_OFFSETS = 128         # ... of the head of a group's offsets
+    ENTRY_OFFSET = 256          # ... of one of them
     ENTRY_RECORDS = 512         # ... one of the keys of a record log (machine/record_keys)
-    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_RECORDS    # requests of their own kind change these
+    # Only requests of their own kind change these.
+    ENTRY_GUARDED = (ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET
+                     | ENTRY_RECORDS)
 
 cdef enum:
     ZNODE_NULL_DATA = 1         # data is null, not empty

@@ -17,11 +17,15 @@ from raftmeta.wire.windows cimport Bytes
 # Do the request of machine.command (COMMAND_GROUPS) as a plan. The body of the answer stands in
 # machine.transaction.body; that of a refusal too. OK, GROUP_REFUSED, LEASE_EXPIRED, TOO_MANY_CHANGES, NO_MEMORY.
 cdef status_t groups_run(Machine* machine) noexcept nogil
+# Make the group Empty; there is none. NO_MEMORY, TOO_MANY_CHANGES.
+cdef status_t groups_make_empty(Machine* machine, const Bytes* key) noexcept nogil
+# An Empty group goes, with its pending members and its offsets. As above.
+cdef status_t groups_remove_empty(Machine* machine, const Bytes* key) noexcept nogil
 # A lease takes the member `key` with it: plan its removal, and what becomes of its group. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept nogil
-# The timer of a group is over: plan the end of its phase. NO_MEMORY, TOO_MANY_CHANGES.
+# The timer of a group is over: plan the end of its phase; that of its offsets: plan that both go. NO_MEMORY, TOO_MANY_CHANGES.
 cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil
-# Members that may go when the timer of this lease is over; 0: it is no timer.
+# Keys that may go when the timer of this lease is over; 0: it is no timer.
 cdef uint64_t groups_timer_size(const Lease* lease) noexcept nogil
 # The plan is whole and will be made: timers begin and end with it. index: of the entry. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t groups_settle(Machine* machine, uint64_t index) noexcept nogil

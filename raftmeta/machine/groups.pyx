@@ -7,16 +7,20 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.machine.deadlines cimport deadline_after
-from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, entry_key, entry_value
+from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSETS, entry_key, entry_value
+from raftmeta.machine.group_offsets cimport (offsets_follow, offsets_forget, offsets_head, offsets_timer_ms,
+                                             offsets_timer_size)
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER, GROUP_PREPARING,
                                              GROUP_STABLE, GROUP_WAITS_FOR_TIMER, MEMBER_PENDING, GroupMeta,
                                              GroupRecord, MemberView, group_length, group_of_member,
                                              group_read, group_write, member_length, member_read, member_write)
 from raftmeta.machine.invariants cimport BROKEN_GROUP_LEASE, BROKEN_GROUP_MEMBER
-from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_choose_id, leases_find, leases_grant,
-                                      leases_reserve)
+from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find,
+                                      leases_grant, leases_reserve)
 from raftmeta.machine.plan cimport (Plan, Planned, is_live, plan_delete, plan_put, plan_range, plan_room, plan_touch,
                                     plan_view, planned_is_live)
+from raftmeta.machine.rights cimport rights_own_lease
+from raftmeta.machine.topic_records cimport OffsetsMeta, group_of_offsets
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.invariants cimport broken
@@ -26,8 +30,8 @@ from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_INSTAN
                                     MARK_GROUP_STATIC_MEMBERS_AWAITED, MARK_GROUP_STAYS_STABLE,
                                     MARK_GROUP_TIMER_ENDS_PHASE, mark)
 from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, LEASE_EXPIRED, NO_MEMORY, OK
-from raftmeta.wire.commands cimport (CHANGES_MAX, KeyView, result_array, result_bool, result_bytes, result_number,
-                                     result_unsigned)
+from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_GROUPS, KeyView, result_array, result_bool, result_bytes,
+                                     result_number, result_unsigned)
 from raftmeta.wire.groups cimport (GROUP_FENCED_INSTANCE, GROUP_ID_NOT_FOUND, GROUP_ILLEGAL_GENERATION,
                                    GROUP_INCONSISTENT_PROTOCOL, GROUP_INVALID_ID, GROUP_JOIN, GROUP_LEAVE,
                                    GROUP_MAX_SIZE_REACHED, GROUP_MEMBERS_MAX, GROUP_NON_EMPTY, GROUP_OK,
@@ -37,6 +41,7 @@ from raftmeta.wire.groups cimport (GROUP_FENCED_INSTANCE, GROUP_ID_NOT_FOUND, GR
 
 cdef enum:
     ID_DIGITS = 32
+    TIMED = ENTRY_GROUP | ENTRY_OFFSETS     # keys with a lease of the machine's while their timer runs
 
 # FORMAT_: the first element of the answer to a join and to a sync.
 cdef enum:
@@ -85,7 +90,7 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
     if flags == ENTRY_GROUP:
         machine.plan.groups += 1
         lease = planned.lease
-    elif lease != planned.lease:
+    elif lease != planned.lease and not _grants(machine):
         status = leases_reserve(&machine.leases, lease, machine.index)
         if status != OK:
             return status
@@ -94,14 +99,23 @@ cdef status_t _put(Machine* machine, const Bytes* key, const Bytes* value, uint6
     plan_put(&machine.plan, planned, value, lease, <uint16_t>flags)
     return OK
 
+# The join under way grants the lease that its member gets.
+cdef inline bint _grants(Machine* machine) noexcept nogil:
+    return (machine.command.kind == COMMAND_GROUPS and machine.command.ttl_ms != 0 and machine.command.id != 0
+            and leases_find(&machine.leases, machine.command.id) == NULL)
+
 cdef status_t _store(Machine* machine, Group* group) noexcept nogil:
     cdef Bytes value
+    cdef status_t status
     value.length = group_length(&group.record)
     value.data = plan_room(&machine.plan, value.length)
     if value.data == NULL:
         return NO_MEMORY
     group_write(&group.record, <uint8_t*>value.data)
-    return _put(machine, &group.key, &value, 0, ENTRY_GROUP, group.is_new_generation)
+    status = _put(machine, &group.key, &value, 0, ENTRY_GROUP, group.is_new_generation)
+    if status != OK:
+        return status
+    return offsets_follow(machine, &group.key, group.record.meta.state == GROUP_EMPTY)
 
 cdef status_t _store_member(Machine* machine, const MemberView* member, bint is_new_assignment) noexcept nogil:
     cdef Bytes value
@@ -430,16 +444,18 @@ cdef bint _has_room(const Group* group, const MemberView* me, bint is_new, uint3
 # *code: why it is refused.
 cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
     cdef const GroupRequest* request = &machine.group
-    cdef const Lease* lease = leases_find(&machine.leases, machine.command.id)
     cdef MemberView* me = NULL
     cdef MemberView* holder
     cdef MemberView member
-    cdef status_t status = OK
-    if lease == NULL or lease_is_own(lease):
-        return LEASE_EXPIRED
+    cdef status_t status = _check_lease(machine)
+    if status != OK:
+        return status
     code[0] = _begin_join(machine, group, &me, &status)
     if code[0] != GROUP_OK or status != OK:
         return status
+    if machine.command.ttl_ms != 0:
+        # A member that is there keeps its lease, whatever time-out it names now.
+        machine.command.id = me.lease if me != NULL else leases_choose_id(&machine.leases, machine.index)
     if me != NULL:
         member = me[0]
         if not _is_pending(me):
@@ -466,6 +482,13 @@ cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
     if status == OK:
         status = _store(machine, group)
     return _answer_join(machine, group, ANSWER_ID_REQUIRED, &member.id, False) if status == OK else status
+
+cdef status_t _check_lease(Machine* machine) noexcept nogil:
+    cdef const Lease* lease
+    if machine.command.ttl_ms != 0:
+        return OK if machine.command.ttl_ms <= FORMAT_TTL_MS_MAX else COMMAND_INVALID
+    lease = leases_find(&machine.leases, machine.command.id)
+    return LEASE_EXPIRED if lease == NULL or lease_is_own(lease) else OK
 
 # The member says this from now on.
 cdef void _take_words(Machine* machine, MemberView* member) noexcept nogil:
@@ -709,20 +732,39 @@ cdef int _leave_one(Machine* machine, Group* group, const Bytes* id, const Bytes
 
 # GroupCoordinator.handleDeleteGroups. Pending members of an empty group go with it.
 cdef status_t _delete(Machine* machine, Group* group, int* code) noexcept nogil:
-    cdef status_t status
-    cdef size_t i
     if not group.exists:
         code[0] = GROUP_ID_NOT_FOUND
         return OK
     if group.record.meta.state != GROUP_EMPTY:
         code[0] = GROUP_NON_EMPTY
         return OK
-    status = _scan(machine, group)
+    return _delete_empty(machine, group)
+
+cdef status_t _delete_empty(Machine* machine, const Group* group) noexcept nogil:
+    cdef status_t status = _scan(machine, group)
+    cdef size_t i
+    machine.plan.changes_max = 2 * CHANGES_MAX
     for i in range(machine.members.size):
         if status == OK:
             status = _delete_key(machine, &machine.members.data[i].key)
+    if status == OK:
+        status = offsets_forget(machine, &group.key)
     machine.plan.groups += 1
     return _delete_key(machine, &group.key) if status == OK else status
+
+
+# --- for the offsets of a group ---------------------------------------------------------------------------------------
+cdef status_t groups_make_empty(Machine* machine, const Bytes* key) noexcept nogil:
+    cdef Group group
+    memset(&group, 0, sizeof(Group))
+    group.key = key[0]
+    return _store(machine, &group)
+
+cdef status_t groups_remove_empty(Machine* machine, const Bytes* key) noexcept nogil:
+    cdef Group group
+    if _open(machine, key, &group) != GROUP_OK or not group.exists or group.record.meta.state != GROUP_EMPTY:
+        return broken(&machine.broken, BROKEN_GROUP_LEASE, machine.plan.revision, group.record.meta.members)
+    return _delete_empty(machine, &group)
 
 
 # --- a request --------------------------------------------------------------------------------------------------------
@@ -775,7 +817,7 @@ cdef uint64_t groups_timer_size(const Lease* lease) noexcept nogil:
     cdef GroupRecord record
     cdef Bytes value
     if not lease_is_own(lease) or not lease.first.flags & ENTRY_GROUP:
-        return 0
+        return offsets_timer_size(lease)
     value.data = entry_value(lease.first)
     value.length = lease.first.value_length
     return <uint64_t>1 + record.meta.members if group_read(&value, &record) else 1
@@ -789,6 +831,8 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
     cdef status_t status
     key.data = entry_key(lease.first)
     key.length = lease.first.key_length
+    if lease.first.flags & ENTRY_OFFSETS:
+        return _offsets_over(machine, &key)
     if _open(machine, &key, &group) != GROUP_OK or not group.exists:
         return broken(&machine.broken, BROKEN_GROUP_LEASE, lease.due.id, 0)
     if meta.timer_ms == 0 or meta.timer_revision == machine.plan.revision:
@@ -808,6 +852,19 @@ cdef status_t groups_timer(Machine* machine, const Lease* lease) noexcept nogil:
         status = _complete(machine, &group)
     return _store(machine, &group) if status == OK else status
 
+# The offsets have stood for their time since the group lost its last member: both go. An entry that took the head away
+# before, or began its timer anew, leaves nothing to do.
+cdef status_t _offsets_over(Machine* machine, const Bytes* key) noexcept nogil:
+    cdef OffsetsMeta head
+    cdef Group group
+    cdef Bytes parent
+    if not group_of_offsets(key, &parent):
+        return broken(&machine.broken, BROKEN_GROUP_LEASE, machine.plan.revision, 0)
+    if (not offsets_head(machine, &parent, &head) or head.timer_revision == 0
+            or head.timer_revision == machine.plan.revision):
+        return OK
+    return groups_remove_empty(machine, &parent)
+
 # It has not sent the assignments (GroupCoordinator.onExpirePendingSync).
 cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:
     cdef status_t status = _scan(machine, group)
@@ -819,29 +876,51 @@ cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:
 
 cdef status_t groups_settle(Machine* machine, uint64_t index) noexcept nogil:
     cdef Plan* plan = &machine.plan
-    cdef status_t status = OK
+    cdef status_t status = _grant_member(machine) if _grants(machine) else OK
     cdef size_t i
     for i in range(plan.changes.size):
-        if status == OK and (plan.changes.data[i].flags & ENTRY_GROUP or is_live(plan.changes.data[i].before) and (
-                plan.changes.data[i].before.flags & ENTRY_GROUP)):
+        if status == OK and (plan.changes.data[i].flags & TIMED or is_live(plan.changes.data[i].before) and (
+                plan.changes.data[i].before.flags & TIMED)):
             status = _settle(machine, &plan.changes.data[i], index)
     return status
 
+# Before the timers, which choose their leases among those that are left.
+cdef status_t _grant_member(Machine* machine) noexcept nogil:
+    cdef Bytes nothing = _nothing()
+    cdef uint64_t id = machine.command.id
+    cdef status_t status = leases_grant(&machine.leases, id, machine.command.ttl_ms,
+                                        deadline_after(machine.lease_ms, machine.command.ttl_ms), &nothing)
+    if status == NO_MEMORY:
+        return status
+    if status != OK:
+        return broken(&machine.broken, BROKEN_GROUP_LEASE, id, machine.command.ttl_ms)
+    if (machine.rights.table != NULL and machine.speaker.user != NULL
+            and not rights_own_lease(&machine.rights, id, machine.speaker.user.number)):
+        return NO_MEMORY
+    return OK
+
 cdef status_t _settle(Machine* machine, Planned* planned, uint64_t index) noexcept nogil:
     cdef Lease* lease = NULL
-    cdef GroupRecord record
-    cdef bint is_wanted, is_new
-    memset(&record, 0, sizeof(GroupRecord))
-    is_wanted = planned_is_live(planned) and group_read(&planned.value, &record) and record.meta.timer_ms != 0
-    is_new = record.meta.timer_revision == machine.plan.revision
+    cdef bint is_new = False
+    cdef uint64_t timer_ms = _timer_ms(machine, planned, &is_new)
     if is_live(planned.before) and planned.before.lease != 0:
         lease = leases_find(&machine.leases, planned.before.lease)
-    if lease != NULL and (not is_wanted or is_new):
+    if lease != NULL and (timer_ms == 0 or is_new):
         lease.is_ending = True
         if not machine.ending.push(lease):
             return NO_MEMORY
         planned.lease = 0
-    return _grant(machine, planned, record.meta.timer_ms, index) if is_wanted and is_new else OK
+    return _grant(machine, planned, timer_ms, index) if timer_ms != 0 and is_new else OK
+
+# How long the timer of a planned key runs (0: none), and whether it begins with the plan.
+cdef uint64_t _timer_ms(Machine* machine, const Planned* planned, bint* is_new) noexcept nogil:
+    cdef GroupRecord record
+    if planned.flags & ENTRY_OFFSETS:
+        return offsets_timer_ms(planned, is_new)
+    if not planned_is_live(planned) or not group_read(&planned.value, &record):
+        return 0
+    is_new[0] = record.meta.timer_revision == machine.plan.revision
+    return record.meta.timer_ms
 
 cdef status_t _grant(Machine* machine, Planned* planned, uint64_t timer_ms, uint64_t index) noexcept nogil:
     cdef Bytes nothing = _nothing()

@@ -56,7 +56,7 @@ cdef void leases_end(Leases* leases, Lease* lease) noexcept nogil
 # takes from the lease give no room: the answer must not depend on the order. LEASE_EXPIRED: there is no such lease, or
 # it is one of the machine's. TOO_MANY_CHANGES.
 cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexcept nogil
-# Whether the machine granted the lease, for a container, a TTL node or a group: then nobody else may use it.
+# Whether the machine granted the lease, for a container, a TTL node, a group or its offsets: then nobody else may use it.
 cdef bint lease_is_own(const Lease* lease) noexcept nogil
 
 # `entry` became the newest of its key and names this lease. False: no memory.

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy
 
 from raftmeta.machine.deadlines cimport deadline_after, deadlines_add, deadlines_remove
-from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_ZNODE
+from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSETS, ENTRY_ZNODE
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.state_hash cimport hash_minus, hash_plus
 from raftmeta.machine.tree cimport entry_key, entry_meta
@@ -143,9 +143,9 @@ cdef status_t leases_reserve(Leases* leases, uint64_t id, uint64_t index) noexce
 # Such a lease has exactly one key, and is never without.
 cdef bint lease_is_own(const Lease* lease) noexcept nogil:
     cdef uint8_t kind
-    if lease.key_count != 1 or not lease.first.flags & (ENTRY_ZNODE | ENTRY_GROUP):
+    if lease.key_count != 1 or not lease.first.flags & (ENTRY_ZNODE | ENTRY_GROUP | ENTRY_OFFSETS):
         return False
-    if lease.first.flags & ENTRY_GROUP:
+    if lease.first.flags & (ENTRY_GROUP | ENTRY_OFFSETS):
         return True
     kind = entry_meta(lease.first).kind
     return kind == ZNODE_CONTAINER or kind == ZNODE_TTL

@@ -8,7 +8,8 @@ from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_EN
                                     DUMP_TOKEN, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
                                     DumpMachine, DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState,
                                     DumpVersion)
-from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_RECORDS
+from raftmeta.machine.entry cimport (ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET, ENTRY_OFFSETS, ENTRY_RECORDS,
+                                     ENTRY_TOPIC)
 from raftmeta.machine.group_records cimport group_is_sound, member_is_sound
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
@@ -23,11 +24,12 @@ from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_GROUPS,
-                                     LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_ZNODES)
+                                     LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
                                     cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
                                     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
                                     tree_remove, tree_writer_root)
+from raftmeta.machine.topic_records cimport offset_is_sound, offsets_is_sound, topic_is_sound
 from raftmeta.machine.trim cimport machine_trim
 from raftmeta.machine.user_machines cimport (FORMAT_MACHINE_NAME_BYTES_MAX, UserCommand, UserMachine, UserMachines,
                                              users_are_whole, users_release, users_restore, users_restore_command,
@@ -328,7 +330,8 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
             return (machine.load.is_difference and machine.compacted > machine.load.since_revision
                     and fields.version == 0 and fields.mod_revision == 0)
         return fields.version == 0 and fields.mod_revision == machine.load.revision
-    if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE, ENTRY_GROUP, ENTRY_MEMBER, ENTRY_RECORDS):
+    if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE, ENTRY_GROUP, ENTRY_MEMBER, ENTRY_TOPIC, ENTRY_OFFSETS,
+                            ENTRY_OFFSET, ENTRY_RECORDS):
         return False
     if fields.version == 0 or fields.create_revision == 0:
         return False
@@ -339,6 +342,8 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
             or not znode_is_sound(value, fields.value_length, fields.mod_revision, fields.lease)):
         return False
     if fields.flags & (ENTRY_GROUP | ENTRY_MEMBER) and not _is_sound_group(machine, fields, value):
+        return False
+    if fields.flags & (ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET) and not _is_sound_topic(machine, fields, value):
         return False
     if fields.flags & ENTRY_RECORDS and (
             machine.feature_level < LEVEL_OF_RECORDS
@@ -357,6 +362,15 @@ cdef bint _is_sound_group(Machine* machine, const DumpVersion* fields, const uin
     if fields.flags & ENTRY_GROUP:
         return group_is_sound(value, fields.value_length, fields.lease)
     return member_is_sound(value, fields.value_length, fields.lease)
+
+cdef bint _is_sound_topic(Machine* machine, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
+    if machine.feature_level < LEVEL_OF_TOPICS:
+        return False
+    if fields.flags & ENTRY_TOPIC:
+        return topic_is_sound(value, fields.value_length, fields.lease)
+    if fields.flags & ENTRY_OFFSETS:
+        return offsets_is_sound(value, fields.value_length, fields.lease)
+    return offset_is_sound(value, fields.value_length, fields.lease)
 
 cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields,
                             const Bytes* rest) noexcept nogil:

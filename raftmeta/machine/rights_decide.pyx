@@ -1,6 +1,6 @@
 """The decision: bodies. Operations and compares of nested transactions stand in the same arenas as those of the root,
 so a walk over the arenas sees both branches at every depth."""
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.leases cimport Lease, leases_find
@@ -13,12 +13,14 @@ from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RECORDS, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
-                                     COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_ZNODES, COMPARE_RANGE_EMPTY,
-                                     KEY_BYTES_MAX, OP_DELETE_RANGE,
+                                     COMMAND_SESSION_OPEN, COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES,
+                                     COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE,
                                      OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
 from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
+from raftmeta.wire.topics cimport (OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_NAME_BYTES_MAX, TOPIC_ROOT_BYTES_MAX, TopicItem,
+                                   TopicsRequest, topics_decode, topics_next)
 from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_EPHEMERAL, ZnodeOp
 
 
@@ -96,6 +98,8 @@ cdef status_t rights_decide(Rights* rights, Leases* leases, const SpeakerOf* spe
         return _decide_znodes(rights, leases, user, command, denial)
     if command.kind == COMMAND_GROUPS:
         return _decide_group(rights, leases, user, command, denial)
+    if command.kind == COMMAND_TOPICS:
+        return _decide_topics(user, command, denial)
     if command.kind == COMMAND_RECORDS:
         return _decide_records(user, command, denial)
     if command.kind in (COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE):
@@ -241,6 +245,36 @@ cdef status_t _decide_group(Rights* rights, Leases* leases, const TableUser* use
     if status != OK:
         return status
     return _deny(RIGHT_LEASE, denial) if _is_of_another(rights, leases, user, command.id) else OK
+
+# Offsets stand behind their group, as members do; a topic counts as the key of its name. An offset tells of its topic.
+cdef status_t _decide_topics(const TableUser* user, const Command* command, Denial* denial) noexcept nogil:
+    cdef uint8_t[TOPIC_ROOT_BYTES_MAX + TOPIC_NAME_BYTES_MAX] room
+    cdef uint8_t[KEY_BYTES_MAX + 1] high
+    cdef TopicsRequest request
+    cdef TopicItem item
+    cdef Bytes key, end
+    cdef uint32_t place = 0
+    cdef bint has_group = False
+    cdef uint8_t needed
+    cdef status_t status = topics_decode(&command.name, &command.data, &request)
+    has_group = request.verb == OFFSETS_COMMIT or request.verb == OFFSETS_DELETE
+    needed = RIGHT_READ if has_group else RIGHT_READ | RIGHT_WRITE
+    if has_group:
+        memcpy(high, request.group.data, request.group.length)
+        high[request.group.length] = 2
+        end.data = high
+        end.length = request.group.length + 1
+        if _need(user, RIGHT_READ | RIGHT_WRITE, &request.group, &end, False, denial) != OK:
+            return _deny_keys(denial.right, &request.group, NULL, True, denial)
+    memcpy(room, command.name.data, command.name.length)
+    key.data = room
+    while status == OK and topics_next(&request, &place, &item):
+        memcpy(&room[0] + command.name.length, item.name.data, item.name.length)
+        key.length = command.name.length + item.name.length
+        status = _need(user, needed, &key, NULL, True, denial)
+    if status != OK:        # the key stands on the stack
+        denial.start = command.name
+    return status
 
 # Twenty digits follow the key: they stand between '0' and the byte behind '9'.
 cdef status_t _need_numbered(const TableUser* user, uint8_t needed, const Bytes* key, Denial* denial) noexcept nogil:

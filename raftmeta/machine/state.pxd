@@ -26,6 +26,8 @@ cdef enum:
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
     LEVEL_OF_GROUPS = 5
+    LEVEL_OF_JOIN_LEASES = 6    # a join may grant the lease of its member
+    LEVEL_OF_TOPICS = 6
     LEVEL_OF_RECORDS = 6
 
 cdef enum:

@@ -102,13 +102,15 @@ cdef enum AuditPort:
     AUDIT_PORT_LOCAL                        # the Unix socket
     AUDIT_PORT_PEERS
     AUDIT_PORT_ZOOKEEPER
+    AUDIT_PORT_KAFKA
 
 # The native threads that push; each has the ring of this number.
 cdef enum AuditProducer:
     AUDIT_BY_CLIENTS = 0
     AUDIT_BY_LOOP = 1
     AUDIT_BY_DOORS = 2                      # the ZooKeeper door
-    AUDIT_PRODUCERS = 3
+    AUDIT_BY_KAFKA = 3                      # the Kafka door
+    AUDIT_PRODUCERS = 4
 
 cdef enum AuditFamily:
     AUDIT_ADDRESS_NONE = 0

@@ -140,6 +140,8 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
         return command.sequence == 0 and (command.session == 0 or command.session == command.id)
     if command.session == 0 or command.sequence == 0:
         return False
+    if command.kind == COMMAND_GROUPS and command.ttl_ms != 0:
+        return False            # a client grants its lease itself, where its quota is asked
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
             or command.kind == COMMAND_USER or command.kind == COMMAND_RIGHTS or command.kind == COMMAND_ZNODES

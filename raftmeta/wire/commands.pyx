@@ -10,7 +10,8 @@ from libc.string cimport memset
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport clear_struct
 from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
-from raftmeta.wire.groups cimport GroupRequest, groups_decode
+from raftmeta.wire.groups cimport GROUP_JOIN, GroupRequest, groups_decode
+from raftmeta.wire.topics cimport TopicsRequest, topics_decode
 from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max,
                                     pack_array, pack_bin, pack_byte, pack_int, pack_uint, read_array, read_array_max,
                                     read_bin, read_done, read_fail, read_int, read_left, read_nil, read_peek,
@@ -130,7 +131,7 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     if kind == COMMAND_GROUPS:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
-    if kind == COMMAND_RECORDS:
+    if kind == COMMAND_TOPICS or kind == COMMAND_RECORDS:
         return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     return _command_schema_of(0)
 
@@ -205,8 +206,6 @@ cdef inline bint _may_speak(uint8_t speaker, const Bytes* principal, uint64_t ri
             and rights_revision <= number_max())
 
 cdef status_t _check_command(const Command* command, uint32_t fields) noexcept nogil:
-    cdef GroupRequest unused
-    cdef RecordsRequest unused_records
     if fields & COMMAND_FIELD_NUMBER and command.id > number_max() or command.ttl_ms > number_max():
         return BAD_FIELD
     if command.pointer > number_max() or command.offset > number_max() or command.total > number_max():
@@ -221,9 +220,11 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
             or not fields & COMMAND_FIELD_PLACE and command.offset | command.total):
         return COMMAND_INVALID
     if command.kind == COMMAND_GROUPS:
-        return groups_decode(&command.name, &command.data, &unused)
+        return _check_group(command, fields)
+    if command.kind == COMMAND_TOPICS:
+        return _check_topics(command)
     if command.kind == COMMAND_RECORDS:
-        return records_decode(&command.name, &command.data, &unused_records)
+        return _check_records(command)
     return znodes_check(&command.name, &command.data) if command.kind == COMMAND_ZNODES else OK
 
 
@@ -269,8 +270,6 @@ cdef inline uint32_t _read_short_array(Reader* reader, uint32_t most) noexcept n
     return count
 
 cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* command) noexcept nogil:
-    cdef GroupRequest unused
-    cdef RecordsRequest unused_records
     cdef Reader reader = reader_over(payload, length)
     cdef Bytes spoken
     command_clear(command)
@@ -290,6 +289,9 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
     cdef CommandSchema schema = _command_schema(command.kind)
     if not schema.fields:
         return COMMAND_INVALID
+    if elements == schema.elements + 1 and command.kind == COMMAND_GROUPS:
+        schema.fields |= COMMAND_FIELD_TTL
+        schema.elements += 1
     if elements != schema.elements:
         return BAD_FIELD
     if schema.fields & COMMAND_FIELD_TXN:
@@ -300,10 +302,28 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
         return znodes_decode(&command.name, &command.data, &command.is_multi, &command.identities, &command.znodes,
                              &command.znode_keys)
     if reader.status == OK and command.kind == COMMAND_GROUPS:
-        return groups_decode(&command.name, &command.data, &unused)
+        return _check_group(command, schema.fields)
+    if reader.status == OK and command.kind == COMMAND_TOPICS:
+        return _check_topics(command)
     if reader.status == OK and command.kind == COMMAND_RECORDS:
-        return records_decode(&command.name, &command.data, &unused_records)
+        return _check_records(command)
     return reader.status
+
+cdef status_t _check_topics(const Command* command) noexcept nogil:
+    cdef TopicsRequest request
+    return topics_decode(&command.name, &command.data, &request)
+
+cdef status_t _check_records(const Command* command) noexcept nogil:
+    cdef RecordsRequest request
+    return records_decode(&command.name, &command.data, &request)
+
+# A join that grants a lease names none.
+cdef status_t _check_group(const Command* command, uint32_t fields) noexcept nogil:
+    cdef GroupRequest request
+    cdef status_t status = groups_decode(&command.name, &command.data, &request)
+    if status != OK or not fields & COMMAND_FIELD_TTL:
+        return status
+    return OK if request.verb == GROUP_JOIN and command.ttl_ms != 0 and command.id == 0 else BAD_FIELD
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
     bytes.data = read_bin(reader, ~<uint32_t>0, &bytes.length)
@@ -512,6 +532,9 @@ cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept
     cdef Writer writer = writer_at(out)
     cdef CommandSchema schema = _command_schema(command.kind)
     cdef uint32_t operations_left = OPS_MAX
+    if command.kind == COMMAND_GROUPS and command.ttl_ms != 0:
+        schema.fields |= COMMAND_FIELD_TTL
+        schema.elements += 1
     if command.speaker != SPEAKER_NONE:
         return _encode_spoken(command, out)
     write_fail(&writer, _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence))

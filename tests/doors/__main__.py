@@ -9,6 +9,7 @@ python -m tests.doors kafka --result kafka.json   keep the checks and their time
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
+python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -38,14 +39,18 @@ NAMES = (
     *("migrate", "assignors"),
 )
 LONG = ("kafka_kills",)
-# Of Kafka's protocol. They run on a real Kafka only, because raftmeta has no door for it yet.
+# Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups")
+OF_KAFKA_DOOR = ("groups",)
+KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *OF_KAFKA))}")
-    parser.add_argument("--on", choices=sorted([*KINDS, "kafka"]), default="door", help="the servers; door by default")
+    parser.add_argument(
+        "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
     parser.add_argument(
         "--only", default="", metavar="WORDS", help="tests of kazoo's suite, as pytest's -k; clients of groups, as a|b"
@@ -57,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG)
+    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options
@@ -100,7 +105,7 @@ def main() -> int:
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
     trials = []
-    for name in options.names or (OF_KAFKA if options.on == "kafka" else NAMES):
+    for name in options.names or KAFKA_KINDS.get(options.on, NAMES):
         place = folder / name
         place.mkdir()
         trial = Trial(name, options.on, place, minutes=options.minutes)

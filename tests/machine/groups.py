@@ -39,11 +39,12 @@ def join(
     initial_ms: int = 0,
     most: int = 5000,
     two_steps: bool = False,
+    ttl_ms: int = 0,
     key: bytes = KEY,
     **envelope: Any,
 ) -> bytes:
     data = [JOIN, member, instance, b"c", kind, flat(protocols), rebalance_ms, initial_ms, most, two_steps]
-    return c.command(c.GROUPS, lease, key, c.pack(data), **envelope)
+    return c.command(c.GROUPS, *([lease, ttl_ms] if ttl_ms else [lease]), key, c.pack(data), **envelope)
 
 
 def sync(
@@ -135,7 +136,7 @@ def shown(machine: Machine, key: bytes = KEY) -> Group | None:
 
 def new_machine(*leases: int, ttl_ms: int = SESSION_MS, **limits: int) -> Machine:
     machine = Machine(**limits)
-    machine.apply(c.command(c.LEVEL, 5))
+    machine.apply(c.command(c.LEVEL, 6))
     for lease in leases:
         machine.apply(c.grant(lease, ttl_ms))
     return machine

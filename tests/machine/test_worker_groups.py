@@ -293,6 +293,77 @@ def test_a_join_needs_a_lease() -> None:
     assert apply(stage, g.join(stage.group.lease)).status == c.LEASE_EXPIRED
 
 
+# --- a join that grants the lease of its member -----------------------------------------------------------------------
+def test_a_join_that_grants_a_lease_needs_a_later_level() -> None:
+    machine = Machine()
+    machine.apply(c.command(c.LEVEL, 5))
+    assert machine.apply(g.join(0, ttl_ms=1000)).status == c.COMMAND_INVALID
+    machine.apply(c.command(c.LEVEL, 6))
+    assert machine.apply(g.join(0, ttl_ms=1000)).status == c.OK
+
+
+def test_a_join_grants_the_lease_of_its_member() -> None:
+    """The member ends with the lease, which has the time to live that the join named."""
+    machine = g.new_machine()
+    id = g.joined(machine, 0, ttl_ms=1000)
+    found = g.shown(machine)
+    assert found is not None
+    lease = found.members[id].lease
+    assert lease not in (0, found.lease)
+    assert machine.apply(c.keep_alive(lease)).body == [1000]
+    machine.lease_ms += 1001
+    g.expire(machine)
+    after = g.shown(machine)
+    assert after is not None and not after.members
+
+
+def test_a_member_that_joins_again_keeps_its_lease() -> None:
+    machine = g.new_machine()
+    id = g.joined(machine, 0, ttl_ms=1000)
+    before = g.shown(machine)
+    g.joined(machine, 0, id, ttl_ms=5000)
+    after = g.shown(machine)
+    assert before is not None and after is not None
+    assert after.members[id].lease == before.members[id].lease
+
+
+def test_the_second_step_of_a_join_has_the_lease_of_the_first() -> None:
+    machine = g.new_machine()
+    asked = machine.apply(g.join(0, two_steps=True, ttl_ms=1000))
+    assert asked.body[0] == g.ID_REQUIRED
+    pending = g.shown(machine)
+    assert pending is not None
+    lease = pending.pending[asked.body[1]].lease
+    assert g.joined(machine, 0, asked.body[1], two_steps=True, ttl_ms=1000) == asked.body[1]
+    found = g.shown(machine)
+    assert found is not None and found.members[asked.body[1]].lease == lease
+
+
+def test_a_holder_that_takes_a_place_gets_a_lease_of_its_own() -> None:
+    machine = g.new_machine()
+    first = g.joined(machine, 0, instance=b"i", ttl_ms=1000)
+    before = g.shown(machine)
+    second = g.joined(machine, 0, instance=b"i", ttl_ms=1000)
+    after = g.shown(machine)
+    assert before is not None and after is not None and first not in after.members
+    assert after.members[second].lease != before.members[first].lease
+
+
+def test_a_join_that_is_refused_grants_nothing() -> None:
+    machine = g.new_machine()
+    g.joined(machine, 0, ttl_ms=1000)
+    leases = len(machine.handle.due_leases(1 << 40))
+    answer = machine.apply(g.join(0, protocols=OTHER, ttl_ms=1000))
+    assert (answer.status, answer.body) == (c.GROUP_REFUSED, g.INCONSISTENT)
+    assert len(machine.handle.due_leases(1 << 40)) == leases
+
+
+def test_a_join_names_a_lease_or_grants_one() -> None:
+    machine = g.new_machine(1)
+    assert machine.apply(g.join(1, ttl_ms=1000)).status == c.COMMAND_INVALID
+    assert machine.apply(g.join(0, ttl_ms=1 << 41)).status == c.COMMAND_INVALID
+
+
 def test_another_key_may_stand_in_the_place_of_a_group() -> None:
     stage = dead()
     stage.machine.txn(c.put(g.KEY))

@@ -32,7 +32,7 @@ def open_node(
     key_file = settings.pop("encryption_key_file", None)
     pki_folder = settings.pop("pki_folder", None)
     audit = settings.pop("audit", None)
-    zookeeper_listen = settings.pop("zookeeper_listen", None)
+    doors = {name: settings.pop(name) for name in ("zookeeper_listen", "kafka_listen") if settings.get(name)}
     node = raftmeta.Node(
         name,
         peers=peers,
@@ -43,7 +43,7 @@ def open_node(
         encryption=raftmeta.Encryption(key_file=key_file) if key_file else None,
         tls=tls_of(Path(pki_folder) / "node" / name) if pki_folder else None,
         audit=raftmeta.Audit(folder=f"{folder}.audit", **audit) if audit is not None else None,
-        **({"zookeeper_listen": zookeeper_listen} if zookeeper_listen else {}),
+        **doors,
     )
     return node.start()
 

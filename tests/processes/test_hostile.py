@@ -24,6 +24,7 @@ from tests.processes.waiting import wait_until
 from tests.wire.names import FrameType, Status
 from tests.wire.test_frame import header_of, with_header
 
+LEVEL = 6  # highest feature level of this version
 PEER = 1
 FOUNDED = 3
 PROPOSE = 9
@@ -119,7 +120,7 @@ def hello_of(running: Cluster, sender: str = "b", **changes: Any) -> bytes:
         "id": told_by["id"],
         "boot": told_by["boot"],
         "membership": 0,
-        "feature_level_max": 5,
+        "feature_level_max": LEVEL,
         "name": sender.encode(),
         "cluster_name": b"default",
         "address": running.peers[sender].encode(),

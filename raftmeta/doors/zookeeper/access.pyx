@@ -5,8 +5,9 @@ from libc.string cimport memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.auth cimport speaker_identities
-from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, bytes_of
+from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX
 from raftmeta.doors.zookeeper.texts cimport text_is
 from raftmeta.loop.loop cimport READER_DOORS, loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
@@ -40,11 +41,11 @@ cdef Bytes access_principal(ZkDoor* door, const ZkConnection* connection, bint* 
 cdef RightsTable* _table(ZkDoor* door) noexcept nogil:
     cdef Machine* machine
     cdef RightsTable* table
-    if door.machine != NULL:
-        return rights_hold(&door.machine.rights)
-    machine = loop_enter(door.loop, READER_DOORS)
+    if door.desk.machine != NULL:
+        return rights_hold(&door.desk.machine.rights)
+    machine = loop_enter(door.desk.loop, READER_DOORS)
     table = rights_hold(&machine.rights) if machine != NULL else NULL
-    loop_leave(door.loop, READER_DOORS)
+    loop_leave(door.desk.loop, READER_DOORS)
     return table
 
 
@@ -102,6 +103,6 @@ cdef void access_look(ZkDoor* door) noexcept nogil:
     if revision == door.rights_revision:
         return
     door.rights_revision = revision
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         if door.connections[place].base.state == CONNECTION_OPEN and not access_allows(door, &door.connections[place]):
-            connection_fail(&door.base, &door.connections[place].base)
+            connection_fail(&door.desk.base, &door.connections[place].base)

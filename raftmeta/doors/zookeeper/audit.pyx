@@ -8,6 +8,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.access cimport access_principal
 from raftmeta.doors.zookeeper.codec cimport ZK_LENGTH_BYTES, ZkStrings, zk_operation_next
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH_FAILED, ZK_BAD_VERSION, ZK_CHECK, ZK_CREATE,
@@ -18,7 +19,6 @@ from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH_FAILED, ZK
                                                 ZK_QUOTA_EXCEEDED, ZK_RECONFIG, ZK_REMOVE_WATCHES,
                                                 ZK_RUNTIME_INCONSISTENCY, ZK_SESSION_EXPIRED, ZK_SESSION_MOVED,
                                                 ZK_SET_ACL, ZK_SET_DATA, ZK_SET_WATCHES, ZK_SET_WATCHES2, ZK_THROTTLED)
-from raftmeta.doors.zookeeper.state cimport bytes_of
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.security.audit_queue cimport (
@@ -114,7 +114,7 @@ cdef int32_t _error_of(const uint8_t* reply, size_t length, int32_t opcode) noex
 
 # --- a record ---------------------------------------------------------------------------------------------------------
 cdef inline AuditRecord* _head(ZkDoor* door) noexcept nogil:
-    return <AuditRecord*>door.payload.data
+    return <AuditRecord*>door.desk.payload.data
 
 
 # Of an identity of digest the name alone: what is behind the colon stands for a password.
@@ -143,10 +143,10 @@ cdef bint _open(ZkDoor* door, const ZkConnection* connection, uint8_t operation)
     head.address = connection.base.audit_address
     principal = _principal(door, connection, &head)
     head.principal_length = <uint8_t>principal.length
-    door.payload.clear()
-    return (door.payload.append(<const uint8_t*>&head, sizeof(head))
-            and door.payload.append(principal.data, principal.length)
-            and door.payload.append(principal.data, head.certificate_length))
+    door.desk.payload.clear()
+    return (door.desk.payload.append(<const uint8_t*>&head, sizeof(head))
+            and door.desk.payload.append(principal.data, principal.length)
+            and door.desk.payload.append(principal.data, head.certificate_length))
 
 
 # One more of the record's items: a path, or the number of a session.
@@ -162,24 +162,24 @@ cdef void _append(ZkDoor* door, uint8_t operation, AuditLabel label, uint64_t nu
     item.label = label
     item.number = number
     if (_head(door).item_count >= AUDIT_ITEMS_MAX
-            or door.payload.size - sizeof(AuditRecord) + sizeof(item) + item.first_length > AUDIT_ITEM_BYTES_MAX
-            or not door.payload.reserve(door.payload.size + sizeof(item) + item.first_length)):
+            or door.desk.payload.size - sizeof(AuditRecord) + sizeof(item) + item.first_length > AUDIT_ITEM_BYTES_MAX
+            or not door.desk.payload.reserve(door.desk.payload.size + sizeof(item) + item.first_length)):
         return
-    door.payload.append(<const uint8_t*>&item, sizeof(item))
+    door.desk.payload.append(<const uint8_t*>&item, sizeof(item))
     if path != NULL:
-        door.payload.append(door.root, door.root_length)
-        door.payload.append(path.data, length)
+        door.desk.payload.append(door.root, door.root_length)
+        door.desk.payload.append(path.data, length)
     _head(door).item_count += 1
 
 
 cdef void _push(ZkDoor* door, AuditClass kind, status_t status, uint64_t revision) noexcept nogil:
-    if not door.payload.resize((door.payload.size + ROUND - 1) & ~<size_t>(ROUND - 1)):
+    if not door.desk.payload.resize((door.desk.payload.size + ROUND - 1) & ~<size_t>(ROUND - 1)):
         return
-    _head(door).size = <uint32_t>door.payload.size
+    _head(door).size = <uint32_t>door.desk.payload.size
     _head(door).kind = kind
     _head(door).status = status
     _head(door).revision = revision
-    audit_push(door.base.audit, AUDIT_BY_DOORS, _head(door), kind, False)
+    audit_push(door.desk.base.audit, AUDIT_BY_DOORS, _head(door), kind, False)
 
 
 # --- what happens -----------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ cdef void _append_paths(ZkDoor* door, const ZkRequest* request, uint8_t operatio
 
 cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request,
                          size_t reply) noexcept nogil:
-    cdef const AuditTrail* trail = door.base.audit
+    cdef const AuditTrail* trail = door.desk.base.audit
     cdef uint8_t operation
     cdef AuditClass kind
     cdef int32_t error = request.error
@@ -219,7 +219,7 @@ cdef void audit_answered(ZkDoor* door, const ZkConnection* connection, const ZkR
 cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkRequest* request) noexcept nogil:
     cdef uint8_t operation = _operation_of(request.opcode)
     cdef AuditClass kind = _class_of(operation)
-    if (operation == AUDIT_FILLER or not audit_wants(door.base.audit, kind)
+    if (operation == AUDIT_FILLER or not audit_wants(door.desk.base.audit, kind)
             or not _open(door, connection, operation)):
         return
     _append_paths(door, request, operation)
@@ -227,13 +227,13 @@ cdef void audit_left(ZkDoor* door, const ZkConnection* connection, const ZkReque
 
 
 cdef bint audit_blocks(const ZkDoor* door) noexcept nogil:
-    cdef AuditTrail* trail = door.base.audit
+    cdef AuditTrail* trail = door.desk.base.audit
     return trail != NULL and trail.is_required and trail.writes and load_shared(&trail.is_failing) != 0
 
 
 cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t error) noexcept nogil:
-    cdef AuditTrail* trail = door.base.audit
-    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.base.now_ns)):
+    cdef AuditTrail* trail = door.desk.base.audit
+    if trail == NULL or (error != ZK_OK and not audit_admits(trail, AUDIT_BY_DOORS, door.desk.base.now_ns)):
         return
     if _open(door, connection, AUDIT_AUTHENTICATE):
         _push(door, AUDIT_ADMINISTRATION if error == ZK_OK else AUDIT_DENIED,
@@ -241,7 +241,7 @@ cdef void audit_proved(ZkDoor* door, const ZkConnection* connection, int32_t err
 
 
 cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t operation) noexcept nogil:
-    cdef AuditTrail* trail = door.base.audit
+    cdef AuditTrail* trail = door.desk.base.audit
     if trail == NULL or not audit_wants(trail, AUDIT_WRITES) or not _open(door, connection, operation):
         return
     _append(door, operation, AUDIT_LABEL_LEASE, connection.session, NULL)
@@ -249,6 +249,6 @@ cdef void audit_session(ZkDoor* door, const ZkConnection* connection, uint8_t op
 
 
 cdef void audit_refused(ZkDoor* door, const ZkConnection* connection, status_t status) noexcept nogil:
-    if door.base.audit != NULL:
-        audit_push_refusal(door.base.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &connection.base.audit_address,
-                           status, door.base.now_ns)
+    if door.desk.base.audit != NULL:
+        audit_push_refusal(door.desk.base.audit, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, &connection.base.audit_address,
+                           status, door.desk.base.now_ns)

@@ -14,6 +14,7 @@ from raftmeta.connections.accounts cimport accounts_detach
 from raftmeta.connections.connections cimport connection_end, connection_fail
 from raftmeta.connections.state cimport (CONNECTION_CONNECTING, CONNECTION_GREETING, CONNECTION_OPEN, Connection,
                                          ConnectionRules, Connections)
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.audit cimport audit_refused
 from raftmeta.doors.zookeeper.auth cimport speaker_add_ip, speaker_add_x509, speaker_init, speaker_release
 from raftmeta.doors.zookeeper.codec cimport (ZK_CONNECT_BYTES_MAX, ZK_LENGTH_BYTES, ZkConnect, zk_connect_decode,
@@ -23,7 +24,7 @@ from raftmeta.doors.zookeeper.output cimport connection_appended, connection_has
 from raftmeta.doors.zookeeper.quotas cimport quotas_attach
 from raftmeta.doors.zookeeper.requests cimport requests_drop, requests_go, requests_take
 from raftmeta.doors.zookeeper.sessions cimport sessions_connect, sessions_go, sessions_leave
-from raftmeta.doors.zookeeper.state cimport ZK_FRAME_BYTES_MAX, ZkConnection, bytes_of
+from raftmeta.doors.zookeeper.state cimport ZK_FRAME_BYTES_MAX, ZkConnection
 from raftmeta.doors.zookeeper.watch_table cimport watch_table_drop
 from raftmeta.doors.zookeeper.words cimport word_answer
 from raftmeta.net cimport posix
@@ -99,7 +100,7 @@ cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* byte
         connection.base.has_ended = True
         word_answer(door, connection, word, &connection.base.out)
         connection_appended(door, connection)
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
         return OK
     status = zk_frame_look(bytes, length, ZK_CONNECT_BYTES_MAX, used)
     if status != OK:
@@ -113,7 +114,7 @@ cdef status_t _greet(ZkDoor* door, ZkConnection* connection, const uint8_t* byte
             sessions_connect(door, connection, &connect)
         else:
             audit_refused(door, connection, QUOTA_EXCEEDED)
-            connection_fail(&door.base, &connection.base)
+            connection_fail(&door.desk.base, &connection.base)
     return status
 
 
@@ -182,9 +183,9 @@ cdef const ConnectionRules* zookeeper_rules() noexcept nogil:
 cdef void connections_fail_all(ZkDoor* door, bint with_read_only, bint with_others) noexcept nogil:
     cdef ZkConnection* connection
     cdef uint32_t place
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         connection = &door.connections[place]
         if connection.base.state not in (CONNECTION_OPEN, CONNECTION_CONNECTING):
             continue
         if with_read_only if connection.is_read_only else with_others:
-            connection_fail(&door.base, &connection.base)
+            connection_fail(&door.desk.base, &connection.base)

@@ -7,17 +7,12 @@
 # clients that come back are told what they missed by setWatches.
 from libc.stdint cimport uint64_t
 
-from raftmeta.doors.zookeeper.state cimport ZkDoor, ZkTask
+from raftmeta.doors.zookeeper.state cimport ZkDoor
 from raftmeta.wire.commands cimport Bytes
 
 cdef void events_tend(ZkDoor* door) noexcept nogil
 # Tell the events up to this revision, as far as they are there. False: this node stops, or left the cluster, or its
 # history was cut: every connection must be closed.
 cdef bint events_drain(ZkDoor* door, uint64_t until) noexcept nogil
-# TASK_WATCH and TASK_UNWATCH are back.
-cdef void events_opened(ZkDoor* door, const ZkTask* task) noexcept nogil
-cdef void events_closed(ZkDoor* door, const ZkTask* task) noexcept nogil
-# Give the watch back, before the door ends.
-cdef void events_end(ZkDoor* door) noexcept nogil
 # Another membership is in force.
 cdef void events_config(ZkDoor* door) noexcept nogil

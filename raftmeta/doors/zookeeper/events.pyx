@@ -12,21 +12,19 @@ from libc.string cimport memcmp, memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.desk.desk cimport desk_pin, desk_unwatch, desk_watch
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.auth cimport speaker_identities
 from raftmeta.doors.zookeeper.codec cimport zk_event
 from raftmeta.doors.zookeeper.output cimport connection_appended
 from raftmeta.doors.zookeeper.protocol cimport (ZK_EVENT_CHILDREN_CHANGED, ZK_EVENT_CREATED, ZK_EVENT_DATA_CHANGED,
                                                 ZK_EVENT_DELETED, ZK_READ, ZK_STATE_CONNECTED)
-from raftmeta.doors.zookeeper.reads cimport reads_entry, reads_pin
+from raftmeta.doors.zookeeper.reads cimport reads_entry
 from raftmeta.doors.zookeeper.session_keys cimport session_key_changed, session_key_id
-from raftmeta.doors.zookeeper.state cimport TASK_UNWATCH, TASK_WATCH, ZkConnection, bytes_of
-from raftmeta.doors.zookeeper.tasks cimport submission_of, task_create, task_free, task_submit
+from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX, ZkConnection
 from raftmeta.doors.zookeeper.translate cimport zk_is_config
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_fire, watch_table_is_watched)
-from raftmeta.engine.state cimport ENGINE_RUNNING
-from raftmeta.engine.submission cimport SUBMIT_UNWATCH, SUBMIT_WATCH, Submission
-from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.entry cimport ENTRY_ZNODE, Entry
 from raftmeta.machine.watches cimport (WATCH_DELETE, WATCH_EVENTS, WATCH_LAGGED, WATCH_PROGRESS_MARK, WatchView,
                                        view_event, watch_look, watch_pass, watch_reached)
@@ -61,7 +59,7 @@ cdef void _tell(ZkDoor* door, uint32_t place, uint64_t revision, int32_t type, c
     if not _may_hear(door, connection, view):
         return
     if zk_event(&connection.base.out, revision, type, ZK_STATE_CONNECTED, path.data, path.length) != OK:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return
     connection.traffic.sent += 1
     door.traffic.sent += 1
@@ -75,8 +73,9 @@ cdef void _fire(ZkDoor* door, uint64_t revision, int32_t type, const Bytes* path
     cdef size_t i
     door.places.clear()
     if not watch_table_fire(&door.table, path, modes, spent, &door.places):
-        for i in range(door.base.limits.connections_max):        # who was to hear of it is not known for want of memory
-            connection_fail(&door.base, &door.connections[i].base)
+        # Who was to hear of it is not known for want of memory.
+        for i in range(door.desk.base.limits.connections_max):
+            connection_fail(&door.desk.base, &door.connections[i].base)
         return
     door.event_number += 1
     for i in range(door.places.size):
@@ -180,7 +179,7 @@ cdef void _change(ZkDoor* door, const uint8_t* bytes, size_t length, uint64_t re
     if (not watch_table_is_watched(&door.table, &path, HEARS_ANY)
             and not watch_table_is_watched(&door.table, &parent, HEARS_CHILDREN | HEARS_ALWAYS)):
         return
-    if not reads_pin(door, revision):
+    if not desk_pin(&door.desk, revision):
         _missed(door)
     elif type == WATCH_DELETE:
         _delete(door, &path, revision)
@@ -192,68 +191,23 @@ cdef void _change(ZkDoor* door, const uint8_t* bytes, size_t length, uint64_t re
 # begins anew.
 cdef void _missed(ZkDoor* door) noexcept nogil:
     cdef uint32_t place
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         if door.connections[place].watches.first != NULL:
-            connection_fail(&door.base, &door.connections[place].base)
+            connection_fail(&door.desk.base, &door.connections[place].base)
 
 
 # --- the watch --------------------------------------------------------------------------------------------------------
+# From "root-" to "root0": the sessions' keys and, with a slash behind the root, the tree.
 cdef void events_tend(ZkDoor* door) noexcept nogil:
-    cdef Submission what = submission_of(SUBMIT_WATCH)
-    cdef uint8_t[2 * (KEY_BYTES_MAX + 1)] range_bytes
-    cdef uint32_t length = door.root_length
-    cdef Bytes payload
-    cdef Bytes nothing = bytes_of(NULL, 0)
-    cdef ZkTask* task
-    if (door.watch != NULL or door.is_watching or door.is_unwatching
-            or door.status.engine_state != ENGINE_RUNNING):
-        return
-    # From "root-" to "root0": the sessions' keys and, with a slash behind the root, the tree.
-    memcpy(range_bytes, door.root, length)
-    range_bytes[length] = c'-'
-    memcpy(range_bytes + length + 1, door.root, length)
-    range_bytes[2 * length + 1] = c'0'
-    payload = bytes_of(range_bytes, 2 * (length + 1))
-    task = task_create(door, NULL, TASK_WATCH, &nothing, &payload)
-    if task == NULL:
-        return
-    door.signal.mail.kind = MAIL_WATCH
-    door.signal.mailbox = door.mailbox
-    what.arguments.watch.handle = &door.signal
-    what.arguments.watch.start_revision = door.resume
-    what.arguments.watch.key_length = length + 1
-    if task_submit(door, task, &what) == OK:
-        door.is_watching = True
-    else:
-        task_free(door, task)
-
-
-cdef void events_opened(ZkDoor* door, const ZkTask* task) noexcept nogil:
-    door.is_watching = False
-    if task.ticket.status == OK:
-        memcpy(&door.watch, task.ticket.body, sizeof(door.watch))
-
-
-cdef void _unwatch(ZkDoor* door) noexcept nogil:
-    cdef Submission what = submission_of(SUBMIT_UNWATCH)
-    cdef Bytes nothing = bytes_of(NULL, 0)
-    cdef ZkTask* task = task_create(door, NULL, TASK_UNWATCH, &nothing, &nothing)
-    what.arguments.unwatch.watch = door.watch
-    if task != NULL and task_submit(door, task, &what) == OK:
-        door.is_unwatching = True
-        door.watch = NULL
-    elif task != NULL:
-        task_free(door, task)
-
-
-cdef void events_closed(ZkDoor* door, const ZkTask* task) noexcept nogil:
-    # A node that has stopped gives the watch back itself; the signal lives as long as the door.
-    door.is_unwatching = task.ticket.status != OK
-
-
-cdef void events_end(ZkDoor* door) noexcept nogil:
-    if door.watch != NULL:
-        _unwatch(door)
+    cdef uint8_t[ROOT_BYTES_MAX + 1] low
+    cdef uint8_t[ROOT_BYTES_MAX + 1] high
+    cdef Bytes start = bytes_of(low, door.root_length + 1)
+    cdef Bytes end = bytes_of(high, door.root_length + 1)
+    memcpy(low, door.root, door.root_length)
+    memcpy(high, door.root, door.root_length)
+    low[door.root_length] = c'-'
+    high[door.root_length] = c'0'
+    desk_watch(&door.desk, &start, &end)
 
 
 cdef bint events_drain(ZkDoor* door, uint64_t until) noexcept nogil:
@@ -261,10 +215,10 @@ cdef bint events_drain(ZkDoor* door, uint64_t until) noexcept nogil:
     cdef uint64_t reached, length
     cdef uint32_t position, i
     cdef const uint8_t* event
-    if door.watch == NULL:
+    if door.desk.watch == NULL:
         return True
-    reached = min(watch_reached(door.watch), until)
-    while watch_look(door.watch, &view):
+    reached = min(watch_reached(door.desk.watch), until)
+    while watch_look(door.desk.watch, &view):
         if view.kind == WATCH_EVENTS:
             # One that was shown since waits, too: a read at the position must not be older than an event before it.
             if view.revision > reached:
@@ -273,13 +227,13 @@ cdef bint events_drain(ZkDoor* door, uint64_t until) noexcept nogil:
                 event = view_event(&view, i, &length, &position)
                 _change(door, event, length, view.revision)
         elif view.kind != WATCH_PROGRESS_MARK:
-            door.resume = view.revision if view.kind == WATCH_LAGGED else 0
+            door.desk.resume = view.revision if view.kind == WATCH_LAGGED else 0
             if view.kind == WATCH_LAGGED and reached > door.position:
                 door.position = reached
-            watch_pass(door.watch, &view)
-            _unwatch(door)
+            watch_pass(door.desk.watch, &view)
+            desk_unwatch(&door.desk)
             return view.kind == WATCH_LAGGED
-        watch_pass(door.watch, &view)
+        watch_pass(door.desk.watch, &view)
     if reached > door.position:
         door.position = reached
     return True

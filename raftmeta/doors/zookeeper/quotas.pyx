@@ -21,12 +21,12 @@ cdef enum:
 # Its session was counted for its address so far.
 cdef status_t _move_session(ZkDoor* door, ZkConnection* connection, Account* before) noexcept nogil:
     cdef Account* account = connection.base.account
-    cdef uint32_t most = door.base.limits.quotas.leases_max
-    cdef Holding* holding = door.base.accounts.leases.find(connection.session)
+    cdef uint32_t most = door.desk.base.limits.quotas.leases_max
+    cdef Holding* holding = door.desk.base.accounts.leases.find(connection.session)
     if holding == NULL or holding.account != before:
         return OK
     if account.leases >= most:
-        door.base.counters.over_quota += 1
+        door.desk.base.counters.over_quota += 1
         return QUOTA_EXCEEDED
     before.leases -= 1
     account_drop(before)
@@ -40,7 +40,7 @@ cdef status_t quotas_attach(ZkDoor* door, ZkConnection* connection) noexcept nog
     cdef bint is_certified
     cdef Bytes name = access_principal(door, connection, &is_certified)
     cdef Account* before = connection.base.account
-    cdef status_t status = accounts_attach(&door.base, &connection.base, name.data, name.length)
+    cdef status_t status = accounts_attach(&door.desk.base, &connection.base, name.data, name.length)
     if status != OK or connection.base.account == before:
         return status
     watch_list_count(&connection.watches, &connection.base.account.watches)
@@ -58,15 +58,15 @@ cdef int32_t quotas_request(ZkDoor* door, ZkConnection* connection, const ZkRequ
     cdef bint is_write = request.error == ZK_OK and (request.row.traits & ZK_IS_WRITE) != 0
     if request.opcode in (ZK_AUTH, ZK_SASL, ZK_CLOSE_SESSION):
         return ZK_OK            # they say who is there, or give back
-    if accounts_spend(&door.base, &connection.base, length if is_write else 0, _is_urgent(request.opcode),
+    if accounts_spend(&door.desk.base, &connection.base, length if is_write else 0, _is_urgent(request.opcode),
                       &wait_ns) == 0:
         return ZK_OK
-    accounts_refused(&door.base, &connection.base)
+    accounts_refused(&door.desk.base, &connection.base)
     return ZK_THROTTLED
 
 
 cdef bint quotas_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
-    cdef uint32_t most = door.base.limits.quotas.watches_max
+    cdef uint32_t most = door.desk.base.limits.quotas.watches_max
     cdef uint64_t more = request.is_watching or request.opcode == ZK_ADD_WATCH
     cdef int i
     if most == 0:
@@ -76,25 +76,25 @@ cdef bint quotas_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* 
             more += request.watches[i].count
     if more == 0 or connection.base.account.watches + more <= most:
         return True
-    accounts_refused(&door.base, &connection.base)
+    accounts_refused(&door.desk.base, &connection.base)
     return False
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
 cdef bint quotas_grant(ZkDoor* door, ZkConnection* connection, uint64_t ttl_ms) noexcept nogil:
     cdef Account* account = connection.base.account
-    cdef uint32_t most = door.base.limits.quotas.leases_max
+    cdef uint32_t most = door.desk.base.limits.quotas.leases_max
     if most == 0:
         return True
     if account.leases >= most:
-        accounts_refused(&door.base, &connection.base)
+        accounts_refused(&door.desk.base, &connection.base)
         return False
-    if holding_begin(&door.base.accounts.leases, connection.session, account, ttl_ms, door.base.now_ns):
+    if holding_begin(&door.desk.base.accounts.leases, connection.session, account, ttl_ms, door.desk.base.now_ns):
         account.leases += 1
     return True
 
 
 cdef void quotas_session_ended(ZkDoor* door, uint64_t session) noexcept nogil:
-    cdef Account* account = holding_end(&door.base.accounts.leases, session)
+    cdef Account* account = holding_end(&door.desk.base.accounts.leases, session)
     if account != NULL:
         account.leases -= 1

@@ -18,11 +18,6 @@ cdef struct Below:
     uint32_t length             # of `prefix`
     uint8_t[KEY_BYTES_MAX + 1] prefix       # the key of the node, and a slash behind it
 
-# Pin a root that shows this revision. False: not now; the loop is replacing the state, or history no longer reaches
-# there, and the position moves on soon.
-cdef bint reads_pin(ZkDoor* door, uint64_t revision) noexcept nogil
-# At the end of a turn.
-cdef void reads_unpin(ZkDoor* door) noexcept nogil
 # The version of a key at `revision`, of the pinned root; NULL: none, or history no longer says. A tombstone counts.
 cdef const Entry* reads_entry(ZkDoor* door, const Bytes* key, uint64_t revision) noexcept nogil
 # Append the body of a read and set the watch that it asks for. ZK_OK, or the error; then bytes may have been appended.

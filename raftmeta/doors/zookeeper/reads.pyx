@@ -20,46 +20,18 @@ from raftmeta.doors.zookeeper.translate cimport (ZkNode, zk_founded_child, zk_is
                                                  zk_node_find, zk_read_body, zk_statistics_text)
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
                                                    watch_table_add)
-from raftmeta.loop.loop cimport READER_DOORS, loop_enter, loop_leave
-from raftmeta.machine.tree cimport (cursor_next, cursor_seek, entry_at_pinned, entry_key, root_find,
-                                    root_revision, tree_pin, tree_unpin)
+from raftmeta.machine.tree cimport cursor_next, cursor_seek, entry_at_pinned, entry_key, root_find
 from raftmeta.machine.znodes cimport znode_view
-from raftmeta.native.atomics cimport load_acquire
 from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
 from raftmeta.wire.znodes cimport ZNODE_EPHEMERAL
 
 
 # --- the root ---------------------------------------------------------------------------------------------------------
-cdef bint reads_pin(ZkDoor* door, uint64_t revision) noexcept nogil:
-    if door.pinned != NULL and root_revision(door.pinned) >= revision:
-        return True
-    reads_unpin(door)
-    door.machine = loop_enter(door.loop, READER_DOORS)
-    if door.machine == NULL:
-        loop_leave(door.loop, READER_DOORS)
-        return False
-    door.pinned = tree_pin(door.machine.tree)
-    # A root that was pinned while the floor was not above a revision shows that revision as long as it is pinned.
-    if root_revision(door.pinned) >= revision and load_acquire(&door.machine.readers_floor) <= revision:
-        return True
-    reads_unpin(door)
-    return False
-
-
-cdef void reads_unpin(ZkDoor* door) noexcept nogil:
-    if door.pinned == NULL:
-        return
-    tree_unpin(door.machine.tree, door.pinned)
-    loop_leave(door.loop, READER_DOORS)
-    door.pinned = NULL
-    door.machine = NULL
-
-
 cdef const Entry* reads_entry(ZkDoor* door, const Bytes* key, uint64_t revision) noexcept nogil:
     if key.length > KEY_BYTES_MAX:
         return NULL
-    return entry_at_pinned(root_find(door.pinned, key.data, <uint16_t>key.length), revision)
+    return entry_at_pinned(root_find(door.desk.pinned, key.data, <uint16_t>key.length), revision)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -117,7 +89,7 @@ cdef bint reads_begin_below(ZkDoor* door, const Bytes* path, Below* below) noexc
     below.length = door.root_length + length
     below.prefix[below.length] = c'/'
     below.length += 1
-    cursor_seek(&below.cursor, door.pinned, below.prefix, <uint16_t>below.length)
+    cursor_seek(&below.cursor, door.desk.pinned, below.prefix, <uint16_t>below.length)
     return True
 
 
@@ -153,7 +125,7 @@ cdef void _pass_below(ZkDoor* door, Below* below, const Bytes* name, uint32_t le
     memcpy(bound, below.prefix, below.length)
     memcpy(bound + below.length, name.data, length)
     bound[below.length + length] = c'/' + 1
-    cursor_seek(&below.cursor, door.pinned, bound, <uint16_t>(below.length + length + 1))
+    cursor_seek(&below.cursor, door.desk.pinned, bound, <uint16_t>(below.length + length + 1))
 
 
 # The names of all children; False: no memory.
@@ -247,7 +219,7 @@ cdef int32_t _ephemerals(ZkDoor* door, ZkConnection* connection, const ZkRequest
         # The first key with that prefix; `below` stays the whole tree.
         memcpy(bytes, below.prefix, below.length)
         memcpy(bytes + below.length, request.path.data + 1, request.path.length - 1)
-        cursor_seek(&below.cursor, door.pinned, bytes, <uint16_t>(below.length + request.path.length - 1))
+        cursor_seek(&below.cursor, door.desk.pinned, bytes, <uint16_t>(below.length + request.path.length - 1))
     entry = reads_next_below(door, &below, &name, &view)
     while entry != NULL:
         path = entry_key(entry) + door.root_length

@@ -17,6 +17,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.connections cimport connection_end, connection_fail, connection_next_turn, connection_wait
 from raftmeta.connections.state cimport CONNECTION_OPEN, TUNE_TURN_BYTES, connection_at
+from raftmeta.doors.desk.desk cimport desk_pin
+from raftmeta.doors.desk.rounds cimport round_ask, round_is_done
+from raftmeta.doors.desk.state cimport (STAGE_AGAIN, STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, DeskTask, bytes_of,
+                                        task_frame)
+from raftmeta.doors.desk.tasks cimport (command_submit, desk_session_lost, random_bytes, sequence_done, task_create,
+                                        task_drop_ticket, task_free, task_submit_command)
 from raftmeta.doors.zookeeper.audit cimport audit_answered, audit_blocks, audit_left, audit_proved, audit_session
 from raftmeta.doors.zookeeper.auth cimport SASL_DONE, SASL_NONCE_BYTES, sasl_step, speaker_auth
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end,
@@ -33,14 +39,9 @@ from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_ANSWER_ERROR, Z
                                                 ZK_WATCH_PERSISTENT, ZK_WATCH_PERSISTENT_RECURSIVE, ZK_WHO_AM_I,
                                                 ZK_XID_AUTH)
 from raftmeta.doors.zookeeper.quotas cimport quotas_attach, quotas_request, quotas_watch
-from raftmeta.doors.zookeeper.reads cimport reads_pin, reads_serve, reads_set_watches
-from raftmeta.doors.zookeeper.rounds cimport round_ask, round_is_done
+from raftmeta.doors.zookeeper.reads cimport reads_serve, reads_set_watches
 from raftmeta.doors.zookeeper.session_keys cimport session_key
-from raftmeta.doors.zookeeper.state cimport (STAGE_AGAIN, STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_CLOSE,
-                                             TASK_READ, TASK_WRITE, TUNE_READS_PASSED,
-                                             ZkStop, ZkTraffic, bytes_of, task_frame)
-from raftmeta.doors.zookeeper.tasks cimport (command_submit, door_session_lost, random_bytes, sequence_done,
-                                             task_create, task_drop_ticket, task_free, task_submit_command)
+from raftmeta.doors.zookeeper.state cimport (TASK_CLOSE, TASK_READ, TASK_WRITE, TUNE_READS_PASSED, ZkStop, ZkTraffic)
 from raftmeta.doors.zookeeper.translate cimport (zk_command_make, zk_reply_refused, zk_reply_result,
                                                  zk_who_am_i_body)
 from raftmeta.doors.zookeeper.watch_table cimport (HEARS_ALWAYS, HEARS_ANY, HEARS_BELOW, HEARS_CHILDREN, HEARS_DATA,
@@ -69,7 +70,7 @@ cdef inline void _measure(ZkTraffic* traffic, uint32_t latency_ms) noexcept nogi
 # The answer to a request stands in `out`, behind `before` bytes.
 cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* request, uint64_t begun_ns,
                     size_t before) noexcept nogil:
-    cdef uint32_t latency_ms = <uint32_t>((door.base.now_ns - begun_ns) // NS_PER_MS)
+    cdef uint32_t latency_ms = <uint32_t>((door.desk.base.now_ns - begun_ns) // NS_PER_MS)
     connection.last_latency_ms = latency_ms
     connection.last_zxid = door.position
     connection.answered_ms = <int64_t>wall_now_ms()
@@ -78,7 +79,7 @@ cdef void _answered(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
         connection.last_opcode = request.opcode
     _measure(&connection.traffic, latency_ms)
     _measure(&door.traffic, latency_ms)
-    door.base.turn_bytes += connection.base.out.size - before
+    door.desk.base.turn_bytes += connection.base.out.size - before
     audit_answered(door, connection, request, before)
     connection_appended(door, connection)
 
@@ -99,12 +100,12 @@ cdef void _auth(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
     if error == ZK_OK and quotas_attach(door, connection) != OK:
         error = ZK_QUOTA_EXCEEDED
     if zk_reply(&connection.base.out, ZK_XID_AUTH, 0, error) != OK:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return
     connection_appended(door, connection)
     if error != ZK_OK:
         connection.base.has_ended = True
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
 
 
 cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request) noexcept nogil:
@@ -122,7 +123,7 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
     if zk_reply_begin(&connection.base.out, &start) != OK or (
             zk_write_bytes(&connection.base.out, door.body.data, <uint32_t>door.body.size)
             if has_users and error == ZK_OK else zk_write_null(&connection.base.out)) != OK:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return
     zk_reply_end_whole(&connection.base.out, start, request.xid, 0, error)
     if error != ZK_OK or connection.sasl.state == SASL_DONE:
@@ -130,7 +131,7 @@ cdef void _sasl(ZkDoor* door, ZkConnection* connection, const ZkRequest* request
     connection_appended(door, connection)
     if error != ZK_OK:
         connection.base.has_ended = True
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
 
 
 # --- watches ----------------------------------------------------------------------------------------------------------
@@ -194,17 +195,17 @@ cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
     cdef size_t start
     cdef int32_t error = request.error
     cdef bint is_unknown
-    if not reads_pin(door, door.position):
+    if not desk_pin(&door.desk, door.position):
         return False
     if error == ZK_OK and not quotas_watch(door, connection, request):
         error = ZK_QUOTA_EXCEEDED
         if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
-            connection_fail(&door.base, &connection.base)
+            connection_fail(&door.desk.base, &connection.base)
             return True
     if error == ZK_OK and request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = reads_set_watches(door, connection, request)        # its events go before its answer
     if zk_reply_begin(&connection.base.out, &start) != OK:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return True
     if error == ZK_OK and request.opcode not in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         error = _body(door, connection, request)
@@ -214,21 +215,21 @@ cdef bint _serve(ZkDoor* door, ZkConnection* connection, const ZkRequest* reques
     _answered(door, connection, request, begun_ns, before)
     if is_unknown:
         connection.base.has_ended = True
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
     return True
 
 
 # --- writes -----------------------------------------------------------------------------------------------------------
 cdef void _fence(ZkDoor* door, const ZkConnection* connection, uint8_t* key) noexcept nogil:
-    door.command.fence.is_present = True
-    door.command.fence.key = bytes_of(key, session_key(door, connection.session, key))
-    door.command.fence.create_revision = connection.fence
+    door.desk.command.fence.is_present = True
+    door.desk.command.fence.key = bytes_of(key, session_key(door, connection.session, key))
+    door.desk.command.fence.create_revision = connection.fence
 
 
 cdef inline void _count(ZkConnection* connection, const ZkTask* task, int by) noexcept nogil:
-    if task.kind == TASK_READ:
+    if task.base.kind == TASK_READ:
         connection.reads += by
-        connection.rounds += by if task.round != 0 else 0
+        connection.rounds += by if task.base.round != 0 else 0
 
 
 cdef void _queue(ZkConnection* connection, ZkTask* task) noexcept nogil:
@@ -239,18 +240,18 @@ cdef void _queue(ZkConnection* connection, ZkTask* task) noexcept nogil:
     connection.last = task
     _count(connection, task, 1)
     connection.task_count += 1
-    connection.task_bytes += task.frame_length + task.payload_length
+    connection.task_bytes += task.base.frame_length + task.base.payload_length
 
 
 # A task without a command, with this error if it has one already. NULL: the connection has failed.
 cdef ZkTask* _task_of_read(ZkDoor* door, ZkConnection* connection, const Bytes* frame, uint8_t kind, uint64_t round,
                            int32_t error, uint32_t position) noexcept nogil:
     cdef Bytes nothing = bytes_of(NULL, 0)
-    cdef ZkTask* task = task_create(door, connection, kind, frame, &nothing)
+    cdef ZkTask* task = <ZkTask*>task_create(&door.desk, &connection.base, kind, frame, &nothing)
     if task == NULL:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return NULL
-    task.round = round
+    task.base.round = round
     task.error = error
     task.position = position
     return task
@@ -275,24 +276,25 @@ cdef ZkTask* _make_write(ZkDoor* door, ZkConnection* connection, const ZkRequest
     cdef int32_t error = ZK_NOT_READ_ONLY
     cdef status_t status = OK
     if not connection.is_read_only:
-        command_clear(&door.command)
+        command_clear(&door.desk.command)
         error = zk_command_make(request, &connection.speaker, connection.session, &root, door.limits.has_ttl,
-                                &door.arena, &door.command, &position)
+                                &door.arena, &door.desk.command, &position)
     if error == ZK_OK and audit_blocks(door):
         error = ZK_SYSTEM_ERROR
     if error == ZK_OK:
         _fence(door, connection, key)
-        door.command.pointer = connection.last_sequence if connection.last_sequence >= door.lowest else 0
-        status = command_submit(door, connection, TASK_WRITE, frame, request.opcode == ZK_DELETE, &task)
+        door.desk.command.pointer = connection.last_sequence if connection.last_sequence >= door.desk.lowest else 0
+        status = command_submit(&door.desk, &connection.base, TASK_WRITE, frame, request.opcode == ZK_DELETE,
+                                <DeskTask**>&task)
         if status == VALUE_TOO_LARGE or status == KEY_INVALID:
             error = ZK_BAD_ARGUMENTS
     if error != ZK_OK:
         return _task_of_read(door, connection, frame, TASK_READ, 0, error, position)
     if status != OK:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return NULL
     door.counters.writes += 1
-    connection.last_sequence = task.sequence
+    connection.last_sequence = task.base.sequence
     return task
 
 
@@ -322,27 +324,27 @@ cdef void _release(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef uint32_t passed = 0
     while at[0] != NULL and connection.held != 0:
         held = at[0]
-        if held.kind != TASK_WRITE:
+        if held.base.kind != TASK_WRITE:
             passed += 1
-            if held.round != 0 or passed >= TUNE_READS_PASSED:
+            if held.base.round != 0 or passed >= TUNE_READS_PASSED:
                 return
-        elif held.stage == STAGE_WAITS:
-            frame = bytes_of(task_frame(held), held.frame_length)
+        elif held.base.stage == STAGE_WAITS:
+            frame = bytes_of(task_frame(&door.desk, &held.base), held.base.frame_length)
             if zk_request_decode(frame.data, frame.length, &request) != OK:
-                connection_fail(&door.base, &connection.base)
+                connection_fail(&door.desk.base, &connection.base)
                 return
             task = _make_write(door, connection, &request, &frame)
             if task == NULL:
                 return
-            task.begun_ns = held.begun_ns
+            task.base.begun_ns = held.base.begun_ns
             task.next = held.next
             at[0] = task
             if connection.last == held:
                 connection.last = task
             connection.held -= 1
             _count(connection, task, 1)
-            connection.task_bytes += task.payload_length
-            task_free(door, held)
+            connection.task_bytes += task.base.payload_length
+            task_free(&door.desk, &held.base)
         at = &at[0].next
 
 
@@ -351,25 +353,25 @@ cdef bint _answer_write(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
     cdef size_t before = connection.base.out.size
     cdef ZkRequest request
     cdef uint64_t revision = 0
-    cdef status_t status = task.ticket.status
-    if task.ticket.revision > door.position:
+    cdef status_t status = task.base.ticket.status
+    if task.base.ticket.revision > door.position:
         return False
-    if zk_request_decode(task_frame(task), task.frame_length, &request) != OK:
-        connection_fail(&door.base, &connection.base)
+    if zk_request_decode(task_frame(&door.desk, &task.base), task.base.frame_length, &request) != OK:
+        connection_fail(&door.desk.base, &connection.base)
         return True
     if status == FENCED:
         # Its client has come back by another connection.
         if _refuse(door, connection, &request, ZK_SESSION_MOVED, 0):
             connection_appended(door, connection)
         connection.base.has_ended = True
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
         return True
-    if task.ticket.length == 0 or zk_reply_result(&request, task.ticket.body, task.ticket.length, door.position,
-                                                  &revision, &connection.base.out) != OK:
+    if task.base.ticket.length == 0 or zk_reply_result(&request, task.base.ticket.body, task.base.ticket.length,
+                                                       door.position, &revision, &connection.base.out) != OK:
         # Nobody knows whether it was carried out, or it certainly was not.
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return True
-    _answered(door, connection, &request, task.begun_ns, before)
+    _answered(door, connection, &request, task.base.begun_ns, before)
     return True
 
 
@@ -377,87 +379,88 @@ cdef bint _answer_write(ZkDoor* door, ZkConnection* connection, ZkTask* task) no
 # True: it was answered, or the connection is closed.
 cdef bint _close(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
     cdef ZkRequest request
-    if connection.is_read_only or (task.stage == STAGE_DONE and task.ticket.status in (OK, LEASE_EXPIRED, FENCED)):
-        if task.stage == STAGE_DONE and task.ticket.revision > door.position:
+    if connection.is_read_only or (task.base.stage == STAGE_DONE
+                                   and task.base.ticket.status in (OK, LEASE_EXPIRED, FENCED)):
+        if task.base.stage == STAGE_DONE and task.base.ticket.revision > door.position:
             return False
-        if zk_request_decode(task_frame(task), task.frame_length, &request) == OK:
+        if zk_request_decode(task_frame(&door.desk, &task.base), task.base.frame_length, &request) == OK:
             zk_reply(&connection.base.out, request.xid, door.position, ZK_OK)
         audit_session(door, connection, AUDIT_SESSION_CLOSE)
         connection_appended(door, connection)
-        connection_end(&door.base, &connection.base)
+        connection_end(&door.desk.base, &connection.base)
         return True
-    if task.stage == STAGE_DONE:
-        connection_fail(&door.base, &connection.base)
+    if task.base.stage == STAGE_DONE:
+        connection_fail(&door.desk.base, &connection.base)
         return True
     return False
 
 
 cdef void _submit_close(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] key
-    cdef Bytes frame = bytes_of(task_frame(task), task.frame_length)
+    cdef Bytes frame = bytes_of(task_frame(&door.desk, &task.base), task.base.frame_length)
     cdef ZkTask* sent = NULL
-    command_clear(&door.command)
-    door.command.kind = COMMAND_LEASE_REVOKE
-    door.command.id = connection.session
+    command_clear(&door.desk.command)
+    door.desk.command.kind = COMMAND_LEASE_REVOKE
+    door.desk.command.id = connection.session
     _fence(door, connection, key)
-    if command_submit(door, connection, TASK_CLOSE, &frame, True, &sent) != OK:
-        connection_fail(&door.base, &connection.base)
+    if command_submit(&door.desk, &connection.base, TASK_CLOSE, &frame, True, <DeskTask**>&sent) != OK:
+        connection_fail(&door.desk.base, &connection.base)
         return
     # The task with the command takes the place of the one that waited, which is the last: nothing is read behind it.
     connection.first = connection.last = sent
-    connection.task_bytes += sent.payload_length
-    task_free(door, task)
+    connection.task_bytes += sent.base.payload_length
+    task_free(&door.desk, &task.base)
 
 
 # --- the queue --------------------------------------------------------------------------------------------------------
 cdef void _send_again(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
-    if door.base.now_ns < task.retry_ns:
-        door.has_pause = True
-        connection_wait(&door.base, &connection.base)
-    elif task_submit_command(door, task) != OK:
-        connection_fail(&door.base, &connection.base)
+    if door.desk.base.now_ns < task.retry_ns:
+        door.desk.has_pause = True
+        connection_wait(&door.desk.base, &connection.base)
+    elif task_submit_command(&door.desk, &task.base) != OK:
+        connection_fail(&door.desk.base, &connection.base)
 
 
 # The first request: True if it was answered.
 cdef bint _go(ZkDoor* door, ZkConnection* connection, ZkTask* task) noexcept nogil:
     cdef ZkRequest request
     cdef size_t before
-    if task.kind == TASK_WRITE:
-        if task.stage == STAGE_WAITS:
+    if task.base.kind == TASK_WRITE:
+        if task.base.stage == STAGE_WAITS:
             return False            # it could not be submitted: the connection has failed
-        if task.stage == STAGE_AGAIN:
+        if task.base.stage == STAGE_AGAIN:
             _send_again(door, connection, task)
             return False
-        if task.stage != STAGE_DONE:
+        if task.base.stage != STAGE_DONE:
             return False
         if _answer_write(door, connection, task):
             return True
-        connection_wait(&door.base, &connection.base)
+        connection_wait(&door.desk.base, &connection.base)
         return False
-    if task.kind == TASK_CLOSE:
+    if task.base.kind == TASK_CLOSE:
         if _close(door, connection, task):
             return True
-        if task.stage == STAGE_WAITS:
+        if task.base.stage == STAGE_WAITS:
             _submit_close(door, connection, task)
-        elif task.stage == STAGE_DONE:
-            connection_wait(&door.base, &connection.base)
+        elif task.base.stage == STAGE_DONE:
+            connection_wait(&door.desk.base, &connection.base)
         return False
-    if task.round != 0 and not round_is_done(door, task.round):
-        connection_wait(&door.base, &connection.base)
+    if task.base.round != 0 and not round_is_done(&door.desk, task.base.round, door.position):
+        connection_wait(&door.desk.base, &connection.base)
         return False
-    if zk_request_decode(task_frame(task), task.frame_length, &request) != OK:
-        connection_fail(&door.base, &connection.base)
+    if zk_request_decode(task_frame(&door.desk, &task.base), task.base.frame_length, &request) != OK:
+        connection_fail(&door.desk.base, &connection.base)
         return True
     if task.error != ZK_OK:
         before = connection.base.out.size
         if _refuse(door, connection, &request, task.error, task.position):
-            _answered(door, connection, &request, task.begun_ns, before)
+            _answered(door, connection, &request, task.base.begun_ns, before)
         else:
-            connection_fail(&door.base, &connection.base)
+            connection_fail(&door.desk.base, &connection.base)
         return True
-    if _serve(door, connection, &request, task.begun_ns):
+    if _serve(door, connection, &request, task.base.begun_ns):
         return True
-    connection_wait(&door.base, &connection.base)
+    connection_wait(&door.desk.base, &connection.base)
     return False
 
 
@@ -469,18 +472,18 @@ cdef void _pop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         connection.last = NULL
     _count(connection, task, -1)
     connection.task_count -= 1
-    connection.task_bytes -= task.frame_length + task.payload_length
-    task_free(door, task)
+    connection.task_bytes -= task.base.frame_length + task.base.payload_length
+    task_free(&door.desk, &task.base)
 
 
 cdef void requests_before(ZkDoor* door, ZkConnection* connection, uint64_t revision) noexcept nogil:
     cdef ZkTask* task
     while connection.base.state == CONNECTION_OPEN and connection.first != NULL:
         task = connection.first
-        if task.kind == TASK_WRITE and (task.stage != STAGE_DONE or task.ticket.revision >= revision):
+        if task.base.kind == TASK_WRITE and (task.base.stage != STAGE_DONE or task.base.ticket.revision >= revision):
             return
         if not _go(door, connection, task):
-            connection_fail(&door.base, &connection.base)       # history no longer shows what the read must show
+            connection_fail(&door.desk.base, &connection.base)       # history no longer shows what the read must show
             return
         _pop(door, connection)
 
@@ -490,8 +493,8 @@ cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     while connection.base.state == CONNECTION_OPEN and connection.first != NULL:
         if not connection_may_answer(door, connection):
             return              # it goes on when its socket has taken more
-        if door.base.turn_bytes >= TUNE_TURN_BYTES:
-            connection_next_turn(&door.base, &connection.base)
+        if door.desk.base.turn_bytes >= TUNE_TURN_BYTES:
+            connection_next_turn(&door.desk.base, &connection.base)
             return
         if connection.held != 0:
             _release(door, connection)
@@ -505,9 +508,9 @@ cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
 cdef bint _add_stop(ZkDoor* door, const ZkTask* task) noexcept nogil:
     cdef ZkStop stop
     cdef size_t at = door.stops.size
-    stop.revision = task.ticket.revision
-    stop.place = task.place
-    stop.generation = task.generation
+    stop.revision = task.base.ticket.revision
+    stop.place = task.base.place
+    stop.generation = task.base.generation
     if not door.stops.push(stop):
         return False
     while at > 0 and door.stops.data[at - 1].revision > stop.revision:
@@ -518,25 +521,25 @@ cdef bint _add_stop(ZkDoor* door, const ZkTask* task) noexcept nogil:
 
 
 cdef void requests_done(ZkDoor* door, ZkTask* task) noexcept nogil:
-    cdef ZkConnection* connection = <ZkConnection*>connection_at(&door.base, task.place, task.generation)
-    cdef status_t status = task.ticket.status
-    if status == SESSION_UNKNOWN and task.session == door.session:
-        door_session_lost(door)
+    cdef ZkConnection* connection = <ZkConnection*>connection_at(&door.desk.base, task.base.place, task.base.generation)
+    cdef status_t status = task.base.ticket.status
+    if status == SESSION_UNKNOWN and task.base.session == door.desk.session:
+        desk_session_lost(&door.desk)
     if connection == NULL or connection.base.state != CONNECTION_OPEN:
-        sequence_done(door, task)
+        sequence_done(&door.desk, &task.base)
         if connection == NULL:
-            task_free(door, task)
+            task_free(&door.desk, &task.base)
         return
-    if task.is_behind_read and task.ticket.revision > door.position and not _add_stop(door, task):
-        connection_fail(&door.base, &connection.base)
+    if task.is_behind_read and task.base.ticket.revision > door.position and not _add_stop(door, task):
+        connection_fail(&door.desk.base, &connection.base)
         return
-    if task.kind == TASK_WRITE and (status == OUT_OF_ORDER or status == OVERLOADED):
+    if task.base.kind == TASK_WRITE and (status == OUT_OF_ORDER or status == OVERLOADED):
         door.counters.sent_again += 1
-        task.stage = STAGE_AGAIN
-        task.retry_ns = door.base.now_ns + TUNE_AGAIN_NS if status == OVERLOADED else 0
-        task_drop_ticket(task)
+        task.base.stage = STAGE_AGAIN
+        task.retry_ns = door.desk.base.now_ns + TUNE_AGAIN_NS if status == OVERLOADED else 0
+        task_drop_ticket(&task.base)
     else:
-        sequence_done(door, task)
+        sequence_done(&door.desk, &task.base)
     requests_go(door, connection)
 
 
@@ -547,14 +550,14 @@ cdef void requests_drop(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         task = connection.first
         connection.first = task.next
         task.next = NULL
-        if (door.base.audit != NULL and task.kind == TASK_WRITE
-                and task.stage in (STAGE_UNDER_WAY, STAGE_DONE)
-                and zk_request_decode(task_frame(task), task.frame_length, &request) == OK):
+        if (door.desk.base.audit != NULL and task.base.kind == TASK_WRITE
+                and task.base.stage in (STAGE_UNDER_WAY, STAGE_DONE)
+                and zk_request_decode(task_frame(&door.desk, &task.base), task.base.frame_length, &request) == OK):
             audit_left(door, connection, &request)
-        if task.stage == STAGE_UNDER_WAY:
+        if task.base.stage == STAGE_UNDER_WAY:
             continue            # it is freed when its ticket is back
-        sequence_done(door, task)
-        task_free(door, task)
+        sequence_done(&door.desk, &task.base)
+        task_free(&door.desk, &task.base)
     connection.last = NULL
     connection.reads = connection.rounds = connection.held = 0
     connection.task_count = 0
@@ -567,7 +570,7 @@ cdef void _throttle(ZkDoor* door, ZkConnection* connection, const ZkRequest* req
                     const Bytes* frame) noexcept nogil:
     cdef ZkTask* task
     if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)
         return
     task = _task_of_read(door, connection, frame, TASK_READ, 0, ZK_THROTTLED, 0)
     if task != NULL:
@@ -606,8 +609,8 @@ cdef status_t requests_take(ZkDoor* door, ZkConnection* connection, const uint8_
         return OK
     if not connection.is_read_only and request.error == ZK_OK and (
             request.opcode == ZK_SYNC or (door.limits.reads_linearizable and request.row.traits & ZK_IS_READ)):
-        round = round_ask(door)
-    if round == 0 and connection.first == NULL and _serve(door, connection, &request, door.base.now_ns):
+        round = round_ask(&door.desk)
+    if round == 0 and connection.first == NULL and _serve(door, connection, &request, door.desk.base.now_ns):
         return OK
     _queue_read(door, connection, &frame, TASK_READ, round)
     return OK

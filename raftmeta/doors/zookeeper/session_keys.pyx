@@ -5,10 +5,11 @@ from libc.string cimport memcmp, memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES
 from raftmeta.doors.zookeeper.quotas cimport quotas_session_ended
 from raftmeta.doors.zookeeper.reads cimport reads_entry
-from raftmeta.doors.zookeeper.state cimport FORMAT_SESSION_KEY_BYTES, bytes_of
+from raftmeta.doors.zookeeper.state cimport FORMAT_SESSION_KEY_BYTES
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_value
 from raftmeta.native.sha256 cimport are_equal_in_constant_time, sha256
 
@@ -78,7 +79,7 @@ cdef bint session_enter(ZkDoor* door, ZkConnection* connection) noexcept nogil:
         return False
     if place[0] != 0 and place[0] != connection.base.place + 1:
         # Its client has come back by another connection.
-        connection_fail(&door.base, &door.connections[place[0] - 1].base)
+        connection_fail(&door.desk.base, &door.connections[place[0] - 1].base)
     place[0] = connection.base.place + 1
     return True
 
@@ -100,11 +101,11 @@ cdef void session_key_changed(ZkDoor* door, uint64_t session, uint64_t create_re
     if has_ended:
         door.counters.sessions_expired += connection.base.state == CONNECTION_OPEN and not connection.base.has_ended
         if not connection.base.has_ended:        # else it closed the session, and its answer is on its way
-            connection_fail(&door.base, &connection.base)
+            connection_fail(&door.desk.base, &connection.base)
         return
     # 1. This node claims the session at revision r, 2. another one at r + 1; 3. both events come before the answer to
     # the first claim. So the newest revision is kept, and looked at with that answer.
     if create_revision > connection.claimed:
         connection.claimed = create_revision
     if connection.fence != 0 and create_revision > connection.fence:
-        connection_fail(&door.base, &connection.base)
+        connection_fail(&door.desk.base, &connection.base)

@@ -1,24 +1,18 @@
 # The structs of the ZooKeeper door: connections, what they wait for, and the door's own session with the cluster.
 #
-# They belong to one native thread. Other threads touch only the end of ZkDoor and the WatchSignal, which the loop
-# writes to until the unwatch is answered.
+# They belong to one native thread. Other threads touch only the end of ZkDoor, and what the Desk names.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from raftmeta.connections.accounts_state cimport Account
-from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
+from raftmeta.connections.state cimport Connection, ConnectionCounters
+from raftmeta.doors.desk.state cimport Desk, DeskTask
 from raftmeta.doors.zookeeper.auth cimport ZkAuthSettings, ZkSasl, ZkSaslUser, ZkSpeaker
 from raftmeta.doors.zookeeper.codec cimport ZK_PASSWORD_BYTES, ZkConnect
 from raftmeta.doors.zookeeper.translate cimport ZkArena
 from raftmeta.doors.zookeeper.watch_table cimport ZkWatchList, ZkWatchTable
-from raftmeta.loop.loop cimport Loop, NodeStatus
-from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
-from raftmeta.machine.state cimport Machine
-from raftmeta.machine.tree_state cimport Root
-from raftmeta.machine.watch_state cimport Watch
-from raftmeta.native.containers cimport Map64, Ring, Vec
+from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.native.threads cimport Published
-from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, Membership, index_t
-from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes, Command
+from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, index_t
+from raftmeta.wire.commands cimport KEY_BYTES_MAX
 
 cdef enum:
     ZK_FRAME_BYTES_MAX = (1 << 20) + 1024       # jute.maxbuffer of 1 MiB, and its slack
@@ -36,54 +30,26 @@ cdef struct ZkLimits:
     uint32_t tick_ms            # sessions last 2 to 20 of them
     uint32_t words_allowed      # 1 << FourLetterWord
     uint64_t watches_max
-    uint64_t session_ttl_ms     # of the door's own session
-    uint32_t session_window
     uint32_t outstanding_max
     bint reads_linearizable
     bint has_ttl                # nodes with a time to live may be made
     bint needs_rights
 
-# The purpose of a ticket.
+# The purpose of a ticket, behind those of the desk (doors/desk/state TASK_OF_DOOR).
 cdef enum ZkTaskKind:
-    TASK_NONE = 0
-    TASK_WRITE = 1              # of a connection, in its queue
-    TASK_READ = 2               # the same, without a ticket: it waits for its turn, or a read round
-    TASK_CLOSE = 3              # of its session; in its queue
-    TASK_CONNECT = 4            # a step of making or finding a session (ZkConnection.step)
-    TASK_OPEN = 5               # the door's own session
-    TASK_KEEP_ALIVE = 6
-    TASK_ROUND = 7              # a read index for many
-    TASK_WATCH = 8
-    TASK_UNWATCH = 9
+    TASK_WRITE = 16             # of a connection, in its queue
+    TASK_READ = 17              # the same, without a ticket: it waits for its turn, or a read round
+    TASK_CLOSE = 18             # of its session; in its queue
+    TASK_CONNECT = 19           # a step of making or finding a session (ZkConnection.step)
+    TASK_KEEP_ALIVE = 20
 
-cdef enum ZkTaskStage:
-    STAGE_WAITS = 0
-    STAGE_UNDER_WAY = 1         # its ticket is out
-    STAGE_AGAIN = 2             # to be sent again, once what is before it was answered
-    STAGE_DONE = 3              # its ticket is back
-
-# The frame, and then the command as it was sent, follow the struct.
 cdef struct ZkTask:
+    DeskTask base               # first
     ZkTask* next                # of its connection, in order of arrival
-    ZkTask* previous_out        # of all with a ticket (ZkDoor.out)
-    ZkTask* next_out
-    Ticket* ticket              # once DONE
-    Account* account            # that its bytes are counted in; held; NULL: nobody's
-    uint64_t session            # the door's, that its command was encoded for; 0: none
-    uint64_t sequence           # of its command; 0: none
     uint64_t after              # sequence of the write of its session before it
-    uint64_t round              # read round that it waits for; 0: none
-    uint64_t begun_ns
     uint64_t retry_ns           # AGAIN: not before
     int32_t error               # not 0: what the request is answered with
     uint32_t position           # ... of the operation of a multi that it is of
-    uint32_t place
-    uint32_t generation         # of the connection: its place may have another one by now
-    uint32_t frame_length
-    uint32_t payload_length
-    uint8_t kind
-    uint8_t stage
-    uint8_t is_urgent
     uint8_t is_behind_read      # a read before it in its queue was not served when it was submitted
 
 # A write that was carried out while a read before it waits: the position does not reach its revision before that read
@@ -170,8 +136,7 @@ cdef struct ZkCensus:
     uint8_t[KEY_BYTES_MAX + 1] key      # the next part begins with the first key that is not below this one
 
 cdef struct ZkDoor:
-    Connections base            # first
-    Loop* loop
+    Desk desk                   # first
     ZkLimits limits
     uint8_t root_length
     uint8_t[ROOT_BYTES_MAX] root
@@ -183,57 +148,23 @@ cdef struct ZkDoor:
     uint8_t[SUPER_DIGEST_BYTES_MAX] super_digest
     Vec[uint8_t] sasl_texts
     Vec[ZkSaslUser] sasl_users
-    Mailbox* mailbox
-    uint64_t started_ns
-    bint has_submitted
-    ZkConnection* connections   # those of `base`
+    ZkConnection* connections   # those of `desk.base`
     Map64[uint32_t] sessions    # place + 1 of the connection that serves it
     ZkWatchTable table
     Vec[uint32_t] places        # scratch of events
     uint64_t event_number
-    # The door's own session with the cluster.
-    uint64_t session            # 0: none yet
-    uint64_t opening            # id of the one that is being opened; 0: none
-    uint64_t open_ns            # when it was asked for last
-    bint is_opening             # that is under way
-    uint64_t next_sequence
-    uint64_t lowest             # unanswered sequence
-    Ring[uint8_t] answered      # from `lowest` on
     Vec[uint64_t] heard         # sessions whose connections closed after a word that no keep-alive has told yet
     uint32_t writes             # under way
     uint32_t writes_behind      # of them, those with is_behind_read
     uint32_t keep_alives        # under way
     uint64_t keep_alive_ns      # when the next one is due
-    ZkTask* out                 # tasks with a ticket
-    bint has_pause              # one of `waiting` waits for a moment of the clock
-    # Changes.
-    WatchSignal signal          # of the watch over the sessions' keys and the tree
-    Watch* watch                # NULL: none
-    bint is_watching            # SUBMIT_WATCH is under way
-    bint is_unwatching          # SUBMIT_UNWATCH is under way
-    uint64_t resume             # revision to begin the next watch with; 0: the newest
     uint64_t position           # all events up to here were told; reads show the state at this revision
-    uint64_t posted             # tickets of all results up to here were posted before this turn's mail was taken
     Vec[ZkStop] stops           # ahead of the position, by revision
-    # Read rounds.
-    uint64_t round              # the newest one that was asked for
-    uint64_t round_done
-    uint64_t round_position     # that must be reached before reads of the rounds done are served
-    bint wants_round            # somebody waits for the next one
-    # As the loop published it.
-    NodeStatus status
-    Membership membership
-    index_t membership_index
+    index_t membership_index    # whose change was told
     uint64_t rights_revision    # that the connections were looked at under
-    uint64_t leader_ns          # when a leader was known last
     bint is_serving             # sessions can be made
     bint is_minority            # no leader for so long that clients are sent elsewhere
-    # The state, while it is pinned in this turn.
-    Machine* machine
-    const Root* pinned
-    Command command             # scratch
     ZkArena arena
-    Vec[uint8_t] payload
     Vec[uint8_t] body
     ZkTraffic traffic
     ZkTreeSize size             # of the tree, as it was counted last (words.pyx)
@@ -242,15 +173,3 @@ cdef struct ZkDoor:
     ZkCounters counters
     # Shared:
     Published[ZkCounters] published
-
-cdef inline Bytes bytes_of(const uint8_t* data, size_t length) noexcept nogil:
-    cdef Bytes bytes
-    bytes.data = data
-    bytes.length = <uint32_t>length
-    return bytes
-
-cdef inline const uint8_t* task_frame(const ZkTask* task) noexcept nogil:
-    return <const uint8_t*>task + sizeof(ZkTask)
-
-cdef inline const uint8_t* task_payload(const ZkTask* task) noexcept nogil:
-    return <const uint8_t*>task + sizeof(ZkTask) + task.frame_length

@@ -10,12 +10,14 @@ from libc.string cimport memcpy, memset, strlen
 
 from raftmeta._core cimport LEADER
 from raftmeta.connections.state cimport CONNECTION_FREE, CONNECTION_OPEN
+from raftmeta.doors.desk.desk cimport desk_pin
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.zookeeper.four_letter cimport (MODE_FOLLOWER, MODE_LEADER, MODE_OBSERVER, MODE_READ_ONLY,
                                                    MODE_STANDALONE, WORD_CONS, WORD_DUMP, WORD_MNTR, WORD_SRVR,
                                                    WORD_STAT, WORD_WCHC, WORD_WCHP, ZkConnectionView, ZkPathView,
                                                    ZkServerView, ZkSessionView, four_letter_answer, zk_short_name)
-from raftmeta.doors.zookeeper.reads cimport Below, reads_begin_below, reads_next_below, reads_pin
-from raftmeta.doors.zookeeper.state cimport ZkCensus, ZkTreeSize, bytes_of
+from raftmeta.doors.zookeeper.reads cimport Below, reads_begin_below, reads_next_below
+from raftmeta.doors.zookeeper.state cimport ZkCensus, ZkTreeSize
 from raftmeta.doors.zookeeper.watch_table cimport ZkWatch, ZkWatched, watched_path
 from raftmeta.machine.entry cimport Entry, entry_key
 from raftmeta.machine.tree cimport cursor_seek
@@ -98,18 +100,18 @@ cdef void census_go(ZkDoor* door) noexcept nogil:
     cdef const Entry* entry
     if not census.is_going:
         return
-    if not reads_pin(door, door.position):
+    if not desk_pin(&door.desk, door.position):
         census.is_going = False         # whoever asks next begins anew
         return
     reads_begin_below(door, &top, &below)
     if census.key_length:
-        cursor_seek(&below.cursor, door.pinned, census.key, <uint16_t>census.key_length)
+        cursor_seek(&below.cursor, door.desk.pinned, census.key, <uint16_t>census.key_length)
     for _ in range(TUNE_CENSUS_PART):
         entry = reads_next_below(door, &below, &name, &view)
         if entry == NULL:
             census.is_going = False
             door.size = census.size
-            door.counted_ns = door.base.now_ns
+            door.counted_ns = door.desk.base.now_ns
             return
         _add(door, &census.size, entry, &view)
     memcpy(census.key, entry_key(entry), entry.key_length)
@@ -124,7 +126,7 @@ cdef void _list_ephemerals(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
     cdef ZnodeView view
     cdef ZkPathView path
     cdef const Entry* entry
-    if not reads_pin(door, door.position):
+    if not desk_pin(&door.desk, door.position):
         return
     reads_begin_below(door, &top, &below)
     entry = reads_next_below(door, &below, &name, &view)
@@ -138,7 +140,7 @@ cdef void _list_ephemerals(ZkDoor* door, Vec[ZkPathView]* paths) noexcept nogil:
 
 # Of a small tree the size is that of now. One that was never counted whole shows as much as was counted.
 cdef ZkTreeSize _size_of_tree(ZkDoor* door) noexcept nogil:
-    cdef bint is_old = door.counted_ns == 0 or door.base.now_ns - door.counted_ns > TUNE_COUNTED_NS
+    cdef bint is_old = door.counted_ns == 0 or door.desk.base.now_ns - door.counted_ns > TUNE_COUNTED_NS
     if not door.census.is_going and (is_old or door.size.nodes < TUNE_CENSUS_PART):
         _begin_census(door)
         census_go(door)
@@ -149,21 +151,22 @@ cdef uint8_t _mode(const ZkDoor* door) noexcept nogil:
     cdef int i
     if door.is_minority:
         return MODE_READ_ONLY
-    if door.membership.count == 1:
+    if door.desk.membership.count == 1:
         return MODE_STANDALONE
-    if door.status.core.role == LEADER:
+    if door.desk.status.core.role == LEADER:
         return MODE_LEADER
-    for i in range(door.membership.count):
-        if door.membership.members[i].id == door.status.id and door.membership.members[i].roles & VOTER_INCOMING:
+    for i in range(door.desk.membership.count):
+        if (door.desk.membership.members[i].id == door.desk.status.id
+                and door.desk.membership.members[i].roles & VOTER_INCOMING):
             return MODE_FOLLOWER
     return MODE_OBSERVER
 
 
 cdef void _members(const ZkDoor* door, ZkServerView* view) noexcept nogil:
     cdef int i
-    for i in range(door.membership.count):
-        view.voter_count += (door.membership.members[i].roles & VOTER_INCOMING) != 0
-        if door.membership.members[i].id == door.status.id:
+    for i in range(door.desk.membership.count):
+        view.voter_count += (door.desk.membership.members[i].roles & VOTER_INCOMING) != 0
+        if door.desk.membership.members[i].id == door.desk.status.id:
             view.server_id = <uint64_t>i + 1
     view.follower_count = view.voter_count - 1 if view.voter_count else 0
 
@@ -208,7 +211,7 @@ cdef void _list_connections(ZkDoor* door, const ZkConnection* asking, Gathered* 
     cdef const ZkConnection* connection
     cdef uint32_t place
     cdef size_t i
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         connection = &door.connections[place]
         if connection.base.state == CONNECTION_FREE or connection == asking:
             continue
@@ -241,12 +244,12 @@ cdef void _list_sessions(ZkDoor* door, Gathered* gathered) noexcept nogil:
     cdef ZkSessionView view
     cdef const ZkConnection* connection
     cdef uint32_t place
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         connection = &door.connections[place]
         if connection.base.state == CONNECTION_OPEN:
             view.session = connection.session
             view.expires_ms = <int64_t>connection.timeout_ms
-            view.expires_ms -= <int64_t>((door.base.now_ns - connection.base.heard_ns) // NS_PER_MS)
+            view.expires_ms -= <int64_t>((door.desk.base.now_ns - connection.base.heard_ns) // NS_PER_MS)
             gathered.sessions.push(view)
 
 
@@ -277,7 +280,7 @@ cdef void _list_watches(ZkDoor* door, Gathered* gathered) noexcept nogil:
 cdef uint32_t _watchers(const ZkDoor* door) noexcept nogil:
     cdef uint32_t count = 0
     cdef uint32_t place
-    for place in range(door.base.limits.connections_max):
+    for place in range(door.desk.base.limits.connections_max):
         count += door.connections[place].watches.first != NULL
     return count
 
@@ -302,18 +305,18 @@ cdef void _fill(ZkDoor* door, ZkServerView* view, Gathered* gathered, const ZkTr
     view.watcher_count = _watchers(door)
     view.watched_paths = <uint32_t>door.table.paths
     view.wall_ms = <int64_t>wall_now_ms()
-    view.uptime_ms = (door.base.now_ns - door.started_ns) // NS_PER_MS
+    view.uptime_ms = (door.desk.base.now_ns - door.desk.started_ns) // NS_PER_MS
     view.open_descriptors = _open_descriptors()
-    view.descriptors_max = <uint32_t>min(door.base.descriptors_max, <uint64_t>0x7FFFFFFF)
+    view.descriptors_max = <uint32_t>min(door.desk.base.descriptors_max, <uint64_t>0x7FFFFFFF)
     view.address = bytes_of(door.address, door.address_length)
     view.host = bytes_of(<const uint8_t*>gathered.host, strlen(gathered.host))
     view.folder = bytes_of(door.folder.data, door.folder.size)
-    view.log_bytes = door.status.log_bytes
+    view.log_bytes = door.desk.status.log_bytes
     view.port = door.port
     view.tick_ms = door.limits.tick_ms
     view.timeout_least_ms = 2 * door.limits.tick_ms
     view.timeout_most_ms = 20 * door.limits.tick_ms
-    view.connections_max = door.base.limits.connections_max
+    view.connections_max = door.desk.base.limits.connections_max
     view.connections = gathered.connections.data
     view.connection_count = <uint32_t>gathered.connections.size
     view.sessions = gathered.sessions.data

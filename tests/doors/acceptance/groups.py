@@ -1,7 +1,8 @@
 """Real clients of Kafka in groups: they join, share, leave, are killed, and come back as the same member.
 
-Each client is run alone, through a proxy that keeps its requests. Requests and versions must be those that were
-recorded on a real Kafka (tests/doors/kafka_trace.py); docs/kafka-requests.md shows them as a table.
+On a real Kafka each client is run alone, through a proxy that keeps its requests. Requests and versions must be those
+that were recorded (tests/doors/kafka_trace.py); docs/kafka-requests.md shows them as a table. On raftmeta the clients
+speak with three nodes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.doors import kafka_trace
 from tests.doors.acceptance.trial import Trial
 from tests.doors.kafka_broker import LOGGING, PASSWORD, USER, KafkaBroker
 from tests.doors.kafka_frames import KafkaConversation
+from tests.doors.kafka_nodes import KafkaNodes
 from tests.doors.kafka_workers import share_connectors
 from tests.doors.servers import JAVA
 from tests.doors.software import (
@@ -357,6 +359,35 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     """only: words of names of clients, as `java|aiokafka`."""
     wanted = only.split("|")
     chosen = [client for client in clients() if any(word in client.name for word in wanted)]
+    if trial.kind == "kafka":
+        on_kafka(trial, chosen, wanted, write=write)
+    else:
+        on_nodes(trial, chosen)
+
+
+def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
+    """Three nodes of raftmeta. Clients that read topics need them there."""
+    topics = {client.name: f"topic{number}" for number, client in enumerate(chosen)}
+    with ExitStack() as stack:
+        nodes = KafkaNodes(trial.folder / "nodes")
+        with trial.check("the nodes serve"):
+            stack.enter_context(nodes)
+        if needed := [topics[client.name] for client in chosen if client.has_topic]:
+            with trial.check("topics are made"):
+                make_topics(trial, nodes.address, needed)
+        for client in chosen:
+            place = trial.folder / topics[client.name]
+            place.mkdir()
+            group = Group(client, nodes.address, place, topics[client.name])
+            try:
+                live(trial, group)
+            except Exception as error:  # the next client is run all the same
+                trial.tell(f"{client.name}: {type(error).__name__}")
+            finally:
+                group.kill()
+
+
+def on_kafka(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str], *, write: bool) -> None:
     told: dict[str, list[str]] = {}
 
     def keep(name: str, taps: Sequence[AnyTap[KafkaConversation]], doing: Callable[[], None]) -> None:
@@ -398,7 +429,7 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     (trial.folder / "requests.txt").write_text(kafka_trace.written(told))
     recorded = kafka_trace.read(kafka_trace.GOLDEN.read_text())
     if write:
-        recorded = {**recorded, **told} if only else told
+        recorded = told if len(chosen) == len(clients()) else {**recorded, **told}
         kafka_trace.GOLDEN.write_text(kafka_trace.written(recorded))
     for name, lines in told.items():
         found = kafka_trace.difference(recorded.get(name, []), lines)

@@ -1,0 +1,1 @@
+"""The desk: every door asks its node through it, whatever protocol its clients speak."""

@@ -1,0 +1,1 @@
+"""Kafka's client protocol (docs/kafka.md, docs/kafka-requests.md)."""

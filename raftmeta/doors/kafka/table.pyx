@@ -1,0 +1,125 @@
+"""Which requests the Kafka door knows: bodies."""
+
+from libc.stdint cimport int16_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from raftmeta.doors.kafka.cluster cimport (coordinator_begin, describe_cluster_begin, describe_cluster_go,
+                                           metadata_begin, metadata_go)
+from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_end, get_int32, get_tags, get_text, put_array,
+                                         put_int16, put_tags)
+from raftmeta.doors.kafka.group_lists cimport (delete_groups_answered, delete_groups_begin, describe_groups_begin,
+                                               describe_groups_go, list_groups_begin, list_groups_go)
+from raftmeta.doors.kafka.groups cimport (heartbeat_begin, heartbeat_go, join_answered, join_begin, join_go,
+                                          leave_answered, leave_begin, sync_answered, sync_begin, sync_go)
+from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_DELETE_GROUPS, KAFKA_DESCRIBE_CLUSTER,
+                                            KAFKA_DESCRIBE_GROUPS, KAFKA_FIND_COORDINATOR, KAFKA_HEARTBEAT,
+                                            KAFKA_JOIN_GROUP, KAFKA_LEAVE_GROUP, KAFKA_LIST_GROUPS, KAFKA_METADATA,
+                                            KAFKA_OK, KAFKA_SASL_AUTHENTICATE, KAFKA_SASL_HANDSHAKE, KAFKA_SYNC_GROUP,
+                                            KAFKA_UNSUPPORTED_VERSION)
+from raftmeta.doors.kafka.reply cimport put_throttle, reply_begin, reply_end, reply_fail, request_reader
+from raftmeta.doors.kafka.sasl cimport authenticate_begin, authenticate_go, handshake_begin
+from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_TOGETHER, KafkaDoor, KafkaRequest, KafkaTask)
+from raftmeta.security.audit_queue cimport (AUDIT_FILLER, AUDIT_GROUP_DELETE, AUDIT_GROUP_JOIN, AUDIT_GROUP_LEAVE,
+                                            AUDIT_GROUP_SYNC, AUDIT_RANGE)
+
+cdef enum:
+    NEVER = 0x7FFF                  # no version is flexible
+
+ctypedef void (*handler_begin)(KafkaDoor* door, KafkaRequest* request) noexcept nogil
+ctypedef void (*handler_answered)(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil
+
+cdef KafkaHandler[KAFKA_HANDLERS_MAX] TABLE
+cdef uint32_t COUNT = 0
+cdef KafkaHandler UNKNOWN
+
+
+cdef const KafkaHandler* handler_of(int16_t key, int16_t version) noexcept nogil:
+    cdef uint32_t i
+    for i in range(COUNT):
+        if TABLE[i].key == key:
+            return &TABLE[i] if TABLE[i].first <= version <= TABLE[i].last else NULL
+    return NULL
+
+
+cdef const KafkaHandler* handler_of_unknown() noexcept nogil:
+    return &UNKNOWN
+
+
+# --- ApiVersions ------------------------------------------------------------------------------------------------------
+cdef void _answer(KafkaDoor* door, KafkaRequest* request, int16_t code) noexcept nogil:
+    cdef KafkaWriter writer = reply_begin(door, request)
+    cdef uint32_t i
+    put_int16(&writer, code)
+    put_array(&writer, COUNT)
+    for i in range(COUNT):
+        put_int16(&writer, TABLE[i].key)
+        put_int16(&writer, TABLE[i].first)
+        put_int16(&writer, TABLE[i].last)
+        put_tags(&writer)
+    put_throttle(&writer, 1)
+    put_tags(&writer)
+    reply_end(door, request, &writer, code)
+
+
+cdef void _versions_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+    cdef KafkaReader reader = request_reader(request)
+    if request.version >= 3:
+        get_text(&reader)
+        get_text(&reader)
+    if request.version >= 5:
+        get_text(&reader)
+        get_int32(&reader)
+    get_tags(&reader)
+    if get_end(&reader):
+        _answer(door, request, KAFKA_OK)
+    else:
+        reply_fail(door, request)
+
+
+cdef void _unknown_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+    request.version = 0
+    door.counters.unsupported += 1
+    _answer(door, request, KAFKA_UNSUPPORTED_VERSION)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+cdef void _row(int16_t key, int16_t first, int16_t last, int16_t flexible, uint8_t traits, uint8_t operation,
+               handler_begin begin, handler_begin go, handler_answered answered) noexcept nogil:
+    global COUNT
+    cdef KafkaHandler* handler = &TABLE[COUNT]
+    handler.key = key
+    handler.first = first
+    handler.last = last
+    handler.flexible = flexible
+    handler.traits = traits
+    handler.operation = operation
+    handler.begin = begin
+    handler.go = go
+    handler.answered = answered
+    COUNT += 1
+
+
+cdef void _fill() noexcept nogil:
+    _row(KAFKA_METADATA, 0, 13, 9, 0, AUDIT_FILLER, metadata_begin, metadata_go, NULL)
+    _row(KAFKA_FIND_COORDINATOR, 0, 6, 3, 0, AUDIT_FILLER, coordinator_begin, NULL, NULL)
+    _row(KAFKA_JOIN_GROUP, 0, 9, 6, 0, AUDIT_GROUP_JOIN, join_begin, join_go, join_answered)
+    _row(KAFKA_HEARTBEAT, 0, 4, 4, KAFKA_TOGETHER, AUDIT_FILLER, heartbeat_begin, heartbeat_go, NULL)
+    _row(KAFKA_LEAVE_GROUP, 0, 5, 4, 0, AUDIT_GROUP_LEAVE, leave_begin, NULL, leave_answered)
+    _row(KAFKA_SYNC_GROUP, 0, 5, 4, 0, AUDIT_GROUP_SYNC, sync_begin, sync_go, sync_answered)
+    _row(KAFKA_DESCRIBE_GROUPS, 0, 5, 5, 0, AUDIT_RANGE, describe_groups_begin, describe_groups_go, NULL)
+    _row(KAFKA_LIST_GROUPS, 0, 5, 3, 0, AUDIT_RANGE, list_groups_begin, list_groups_go, NULL)
+    _row(KAFKA_SASL_HANDSHAKE, 1, 1, NEVER, KAFKA_BEFORE_PROOF, AUDIT_FILLER, handshake_begin, NULL, NULL)
+    _row(KAFKA_API_VERSIONS, 0, 4, 3, KAFKA_BEFORE_PROOF, AUDIT_FILLER, _versions_begin, NULL, NULL)
+    _row(KAFKA_SASL_AUTHENTICATE, 0, 2, 2, KAFKA_BEFORE_PROOF, AUDIT_FILLER, authenticate_begin, authenticate_go,
+         NULL)
+    _row(KAFKA_DELETE_GROUPS, 0, 2, 2, 0, AUDIT_GROUP_DELETE, delete_groups_begin, NULL, delete_groups_answered)
+    _row(KAFKA_DESCRIBE_CLUSTER, 0, 1, 0, 0, AUDIT_FILLER, describe_cluster_begin, describe_cluster_go, NULL)
+
+
+memset(&UNKNOWN, 0, sizeof(UNKNOWN))
+UNKNOWN.key = KAFKA_API_VERSIONS
+UNKNOWN.flexible = NEVER
+UNKNOWN.traits = KAFKA_BEFORE_PROOF
+UNKNOWN.operation = AUDIT_FILLER
+UNKNOWN.begin = _unknown_begin
+_fill()

@@ -1,0 +1,78 @@
+"""The Kafka door of a node, as its settings want it.
+
+It decides under which address clients find the node. It never accepts a connection; doors/kafka/door does.
+"""
+
+import ipaddress
+
+from libc.stdint cimport uint8_t, uint32_t
+
+from raftmeta.connections.state cimport ConnectionLimits
+from raftmeta.doors.desk.state cimport DeskLimits
+from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create
+from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaLimits
+from raftmeta.face.listening cimport fill_common, tls_metrics
+
+from raftmeta.face.listening import listen_at
+
+cdef enum:
+    LISTEN_BACKLOG = 1024
+    MEMBERS_MAX = 5_000         # wire/groups GROUP_MEMBERS_MAX
+
+
+def _host(identity):
+    """Clients are told the address that the door listens on; where that is any address, the one that peers are told."""
+    host = identity.kafka_listen.host
+    try:
+        is_any = ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        is_any = False
+    return identity.advertise.host if is_any else host
+
+
+cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
+    limits.session_min_ms = round(config.kafka_session_min_s * 1000)
+    limits.session_max_ms = round(config.kafka_session_max_s * 1000)
+    limits.initial_delay_ms = round(config.kafka_initial_delay_s * 1000)
+    limits.members_max = MEMBERS_MAX
+    limits.needs_rights = config.rights_required
+    limits.value_bytes_max = config.value_bytes_max
+    desk.session_ttl_ms = round(config.session_ttl_s * 1000)
+    desk.session_window = config.session_window
+    return 0
+
+
+cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? NULL:
+    cdef ConnectionLimits common
+    cdef DeskLimits desk
+    cdef KafkaLimits limits
+    cdef KafkaDoor* door
+    cdef bytes host
+    if identity.kafka_listen is None:
+        return NULL
+    fill_common(&common, config, config.kafka_connections_max)
+    _fill(&limits, &desk, config)
+    host = _host(identity).strip("[]").encode()
+    listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
+    door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
+                        <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
+    if door == NULL:
+        raise MemoryError
+    return door
+
+
+cdef dict kafka_metrics(const KafkaDoor* door):
+    cdef KafkaCounters counters
+    kafka_counters(door, &counters)
+    metrics = {
+        "kafka_connections": counters.base.connections, "kafka_connections_accepted": counters.base.accepted,
+        "kafka_connections_turned_away": counters.base.turned_away,
+        "kafka_connections_refused": counters.base.refused, "kafka_connections_evicted": counters.base.evicted,
+        "kafka_requests_over_quota": counters.base.over_quota, "kafka_principals": counters.base.accounts,
+        "kafka_requests": counters.requests, "kafka_requests_unsupported": counters.unsupported,
+        "kafka_requests_waiting": counters.waiting, "kafka_joins": counters.joins,
+        "kafka_heartbeats": counters.heartbeats, "kafka_authentications": counters.authenticated,
+        "kafka_authentications_failed": counters.unauthenticated, "kafka_memory_bytes": counters.memory,
+    }
+    metrics.update({f"kafka_{name}": count for name, count in tls_metrics(&counters.base.tls).items()})
+    return metrics
