@@ -6,12 +6,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import raftmeta
 from tests.kafka.nodes import LEVEL_OF_JOIN_LEASES
 from tests.processes.cluster import Cluster, status
 from tests.processes.waiting import free_addresses, wait_until
 
 MEMBERS = 3
 START_S = 90.0
+
+
+# --- in the process of a node -----------------------------------------------------------------------------------------
+def enable_rights(node: raftmeta.Node, user: str, password: str) -> None:
+    """From now on everybody proves who they are. This user may do everything with groups."""
+    node.auth.put_role("groups")
+    node.auth.grant("groups", "read", "write", "lease", prefix="groups/")
+    node.auth.put_role("admin")
+    node.auth.grant("admin", "admin")
+    for name, role in ((user, "groups"), ("admin", "admin")):
+        node.auth.put_user(name, password)
+        node.auth.bind(name, role)
+    node.auth.enable()
 
 
 class KafkaNodes:

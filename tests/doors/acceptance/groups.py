@@ -17,7 +17,7 @@ from tests.doors import kafka_trace
 from tests.doors.acceptance.trial import Trial
 from tests.doors.kafka_broker import LOGGING, PASSWORD, USER, KafkaBroker
 from tests.doors.kafka_frames import KafkaConversation
-from tests.doors.kafka_nodes import KafkaNodes
+from tests.doors.kafka_nodes import KafkaNodes, enable_rights
 from tests.doors.kafka_workers import share_connectors
 from tests.doors.servers import JAVA
 from tests.doors.software import (
@@ -141,10 +141,10 @@ def python_client(name: str, assigned_by: str = "") -> Callable[[str, str, str, 
     return command
 
 
-def own_coordinator(address: str, group: str, topic: str, instance: str) -> list[str]:
+def own_coordinator(address: str, group: str, topic: str, instance: str, *settings: str) -> list[str]:
     """A subclass of the Java client's AbstractCoordinator."""
     words = [java(), "-Xmx96m", *JAVA, "-cp", compiled("GroupCoordinator", KAFKA), "GroupCoordinator"]
-    return [*words, address, group, *([instance] if instance else [])]
+    return [*words, address, group, *([instance] if instance else []), *settings]
 
 
 def clients() -> list[Client]:
@@ -363,6 +363,8 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
         on_kafka(trial, chosen, wanted, write=write)
     else:
         on_nodes(trial, chosen)
+        if any(word in "java 3.9 SASL" for word in wanted):
+            proven_on_nodes(trial)
 
 
 def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
@@ -385,6 +387,34 @@ def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
                 trial.tell(f"{client.name}: {type(error).__name__}")
             finally:
                 group.kill()
+
+
+def proven_on_nodes(trial: Trial) -> None:
+    """A member that proves a user of raftmeta by SCRAM, and one with a wrong password."""
+    login = f"{LOGIN}.scram.ScramLoginModule"
+    known = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-256")
+
+    def client(password: str) -> Client:
+        proof = f'sasl.jaas.config={login} required username="{USER}" password="{password}";'
+        return Client("", KAFKA_VERSION, lambda *place: own_coordinator(*place, *known, proof), has_topic=False)
+
+    with ExitStack() as stack:
+        nodes = stack.enter_context(KafkaNodes(trial.folder / "guarded"))
+        nodes.nodes[0].call(enable_rights, USER, PASSWORD)
+        groups = {}
+        for password in (PASSWORD, "wrong"):
+            place = trial.folder / password
+            place.mkdir()
+            groups[password] = Group(client(password), nodes.address, place, "proven")
+            stack.callback(groups[password].kill)
+        with trial.check("java 3.9 SASL SCRAM-SHA-256: join"):
+            member = groups[PASSWORD].member()
+            groups[PASSWORD].share(member)
+        with trial.check("java 3.9 SASL SCRAM-SHA-256: a wrong password"):
+            other = groups["wrong"].member()
+            wait_until(lambda: other.has("failed"), timeout_s=CHANGE_S, what=lambda: f"{other.events}", pause_s=0.05)
+            groups[PASSWORD].share(member)
+            member.close()
 
 
 def on_kafka(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str], *, write: bool) -> None:

@@ -30,9 +30,9 @@ import org.apache.kafka.common.utils.Timer;
  * A group of its own kind on the Java client's AbstractCoordinator, as registries of schemas and others have one: the
  * leader of a generation gives each of four resources to a member. It tells what it is told, in lines with "event".
  *
- *     java GroupCoordinator BOOTSTRAP GROUP [INSTANCE]
+ *     java GroupCoordinator BOOTSTRAP GROUP [INSTANCE] [NAME=VALUE ...]
  *
- * INSTANCE makes it a static member. SIGTERM ends it.
+ * INSTANCE makes it a static member. NAME=VALUE are settings of the connection. SIGTERM ends it.
  */
 public final class GroupCoordinator {
     private static final int RESOURCES = 4;
@@ -53,8 +53,18 @@ public final class GroupCoordinator {
         Metadata metadata = new Metadata(RETRY_MS, RETRY_MS, 60_000L, log, new ClusterResourceListeners());
         metadata.bootstrap(ClientUtils.parseAndValidateAddresses(List.of(arguments[0]), "use_all_dns_ips"));
         String deserializer = "org.apache.kafka.common.serialization.StringDeserializer";
-        ConsumerConfig common = new ConsumerConfig(Map.of("bootstrap.servers", arguments[0],
+        Map<String, Object> words = new HashMap<>(Map.of("bootstrap.servers", arguments[0],
             "key.deserializer", deserializer, "value.deserializer", deserializer));
+        Optional<String> instance = Optional.empty();
+        for (String argument : List.of(arguments).subList(2, arguments.length)) {
+            int equals = argument.indexOf('=');
+            if (equals < 0) {
+                instance = Optional.of(argument);
+            } else {
+                words.put(argument.substring(0, equals), argument.substring(equals + 1));
+            }
+        }
+        ConsumerConfig common = new ConsumerConfig(words);
         ChannelBuilder channels = ClientUtils.createChannelBuilder(common, time, log);
         Selector selector = new Selector(540_000L, metrics, time, "group", channels, log);
         NetworkClient network = new NetworkClient(selector, metadata, "coordinator", 100, RETRY_MS, 1000, -1, -1,
@@ -62,7 +72,6 @@ public final class GroupCoordinator {
             org.apache.kafka.clients.MetadataRecoveryStrategy.NONE);
         ConsumerNetworkClient client =
             new ConsumerNetworkClient(log, network, metadata, time, RETRY_MS, REQUEST_MS, SESSION_MS);
-        Optional<String> instance = arguments.length > 2 ? Optional.of(arguments[2]) : Optional.empty();
         GroupRebalanceConfig settings = new GroupRebalanceConfig(
             instance.isPresent() ? STATIC_SESSION_MS : SESSION_MS, REBALANCE_MS, BEAT_MS, arguments[1], instance, RETRY_MS,
             1000L, instance.isEmpty());
