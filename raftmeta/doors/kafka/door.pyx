@@ -34,6 +34,7 @@ from raftmeta.doors.kafka.brokers cimport brokers_answered, brokers_tend
 from raftmeta.doors.kafka.connections cimport connections_fail_all, kafka_rules
 from raftmeta.doors.kafka.group_state cimport group_root
 from raftmeta.doors.kafka.keep cimport keep_go
+from raftmeta.doors.kafka.records_topic cimport topic_logs_end
 from raftmeta.doors.kafka.requests cimport requests_answered, requests_release
 from raftmeta.doors.kafka.sasl cimport sasl_prepare
 from raftmeta.doors.kafka.state cimport (KAFKA_FRAME_BYTES_MAX, TASK_BROKER, TASK_KEEP, TASK_REQUEST, KafkaConnection,
@@ -62,10 +63,7 @@ cdef enum:
 cdef void _judge(KafkaDoor* door) noexcept nogil:
     cdef bint was_serving = door.is_serving
     cdef Bytes start = group_root()
-    cdef uint8_t[8] behind
-    cdef Bytes end = bytes_of(behind, start.length)
-    memcpy(behind, start.data, start.length)
-    behind[start.length - 1] += 1       # the first key behind all groups
+    cdef Bytes end = topic_logs_end()   # groups stand before record logs; what lies between changes nothing here
     desk_watch(&door.desk, &start, &end)
     door.is_lonely = desk_is_lonely(&door.desk, LONELY_NS)
     door.is_serving = (not door.is_lonely and door.desk.watch != NULL and door.desk.session != 0
