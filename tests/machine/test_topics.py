@@ -41,7 +41,9 @@ def test_each_topic_of_a_request_is_judged_for_itself() -> None:
     answer = machine.apply(t.command([t.CREATE, False, items]))
     assert [code for code, *_ in answer.body] == [t.EXISTS, t.OK, t.EXISTS]
     assert t.topic(machine, b"b") == (t.id_of(3), 1)
-    removed = machine.apply(t.command([t.DELETE, [b"c", b"", b"c", t.id_of(1), b"b", t.id_of(1), b"b", b"", b"b", b""]]))
+    removed = machine.apply(
+        t.command([t.DELETE, [b"c", b"", b"c", t.id_of(1), b"b", t.id_of(1), b"b", b"", b"b", b""]])
+    )
     assert removed.body == [t.UNKNOWN, t.UNKNOWN_ID, t.UNKNOWN_ID, t.OK, t.UNKNOWN]
 
 

@@ -8,11 +8,11 @@ from raftmeta.doors.kafka.brokers cimport broker_id, brokers_list
 from raftmeta.doors.kafka.codec cimport (KafkaReader, get_array, get_bool, get_end, get_int8, get_tags, get_text,
                                          get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
                                          put_null_text, put_tags, put_text, put_text_null, put_uuid)
-from raftmeta.doors.kafka.protocol cimport (KAFKA_INVALID_GROUP_ID, KAFKA_INVALID_REQUEST, KAFKA_OK,
-                                            KAFKA_UNKNOWN_TOPIC_ID, KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
+from raftmeta.doors.kafka.protocol cimport KAFKA_INVALID_GROUP_ID, KAFKA_INVALID_REQUEST, KAFKA_OK
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin,
                                          request_reader)
 from raftmeta.doors.kafka.state cimport KafkaBroker
+from raftmeta.doors.kafka.topics cimport put_topics, topics_are_there
 from raftmeta.wire.commands cimport Bytes
 
 cdef enum:
@@ -44,7 +44,8 @@ cdef void _put_broker(KafkaWriter* writer, const KafkaBroker* broker) noexcept n
 
 # --- Metadata ---------------------------------------------------------------------------------------------------------
 # Topics by name or by id, in the order of the request. False: the request cannot be read.
-cdef bint _read_metadata(const KafkaRequest* request, KafkaReader* topics, int32_t* count) noexcept nogil:
+cdef bint _read_metadata(const KafkaRequest* request, KafkaReader* topics, int32_t* count,
+                         bint* may_make) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
     count[0] = get_array(&reader)
     topics[0] = reader
@@ -53,34 +54,13 @@ cdef bint _read_metadata(const KafkaRequest* request, KafkaReader* topics, int32
             get_uuid(&reader)
         get_text(&reader)
         get_tags(&reader)
-    if request.version >= 4:
-        get_bool(&reader)
+    may_make[0] = get_bool(&reader) if request.version >= 4 else True
     if 8 <= request.version <= 10:
         get_bool(&reader)
     if request.version >= 8:
         get_bool(&reader)
     get_tags(&reader)
     return get_end(&reader)
-
-
-# No topic is there.
-cdef void _put_topic(KafkaWriter* writer, KafkaReader* topics) noexcept nogil:
-    cdef const uint8_t* id = get_uuid(topics) if writer.version >= 10 else NULL
-    cdef Bytes name = get_text(topics)
-    get_tags(topics)
-    put_int16(writer, KAFKA_UNKNOWN_TOPIC_ID if name.data == NULL else KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
-    if writer.version >= 12:
-        put_text_null(writer, &name)
-    else:
-        put_text(writer, &name)
-    if writer.version >= 10:
-        put_uuid(writer, id)
-    if writer.version >= 1:
-        put_bool(writer, False)
-    put_array(writer, 0)
-    if writer.version >= 8:
-        put_int32(writer, NOT_ASKED)
-    put_tags(writer)
 
 
 cdef void metadata_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
@@ -93,11 +73,14 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaReader topics
     cdef Bytes cluster
     cdef int32_t count
+    cdef bint may_make = False
     cdef size_t k
     if not request_pin(door, request):
         return
-    if not _read_metadata(request, &topics, &count) or not brokers_list(door):
+    if not _read_metadata(request, &topics, &count, &may_make) or not brokers_list(door):
         reply_fail(door, request)
+        return
+    if not topics_are_there(door, request, &topics, count, may_make):
         return
     writer = reply_begin(door, request)
     put_throttle(&writer, 3)
@@ -112,9 +95,7 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
         put_text_null(&writer, &cluster)
     if request.version >= 1:
         put_int32(&writer, door.self.id)        # any node carries out what a controller is asked
-    put_array(&writer, <uint32_t>max(count, 0))
-    for _ in range(count):
-        _put_topic(&writer, &topics)
+    put_topics(door, request, &writer, &topics, count)
     if 8 <= request.version <= 10:
         put_int32(&writer, NOT_ASKED)
     if request.version >= 13:
