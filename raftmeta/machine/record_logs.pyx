@@ -3,7 +3,7 @@
 An append first looks whether it is refused, or was appended before. Then it plans, in this order: tombstones whose time
 is over, the batch, the keys of its records and with them what they replace, its producer, batches beyond a limit.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memmove, memset
 
@@ -107,7 +107,7 @@ cdef bint _first(Machine* machine, const Log* log, uint8_t kind, uint64_t number
     return True
 
 
-# --- producers (ProducerStateManager, ProducerAppendInfo) --------------------------------------------------------------
+# --- producers (ProducerStateManager, ProducerAppendInfo) -------------------------------------------------------------
 cdef inline int32_t _last_sequence(const BatchHeader* header) noexcept nogil:
     return <int32_t>((<int64_t>header.base_sequence + header.count - 1) & SEQUENCE_MAX)
 
@@ -243,10 +243,9 @@ cdef status_t _end_tombstones(Machine* machine, const Log* log, const RecordsReq
     cdef KeyView view
     cdef uint64_t offset = 0
     cdef status_t status = OK
-    cdef int i
     if log.meta.opaque != 0:
         return OK
-    for i in range(TOMBSTONES_MAX):
+    for _ in range(TOMBSTONES_MAX):
         if status != OK or not _first(machine, log, RECORD_KEY_TOMBSTONE, offset, &view):
             break
         memcpy(&tombstone, view.value.data, sizeof(RecordTombstoneMeta))
@@ -326,8 +325,7 @@ cdef status_t _sweep(Machine* machine, Log* log, const RecordsRequest* request) 
     cdef uint64_t last
     cdef uint64_t place = 0
     cdef status_t status = OK
-    cdef int i
-    for i in range(SWEPT_MAX):
+    for _ in range(SWEPT_MAX):
         if status != OK or not _first(machine, log, RECORD_KEY_BATCH, place, &view):
             break
         record_batch_read(&view.value, &meta, &batch)

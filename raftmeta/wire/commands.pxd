@@ -149,7 +149,7 @@ cdef struct Command:
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
     Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role; ZNODES: root of
-                                # the tree; GROUPS: key of the group; TOPICS: root of the topics; RECORDS: key of the log
+                                # the tree; GROUPS: key of the group; TOPICS: root of the topics; RECORDS: key of a log
     Bytes data
     uint64_t pointer            # USER_DUMP: index of the last command in the dump; ZNODES, TOPICS, RECORDS: sequence of
                                 # the same session that must have been applied before, 0: none

@@ -33,9 +33,11 @@ def check(bytes batch not None, *, bint must_have_keys=False):
     cdef Bytes window = _window(batch)
     return int(batch_check(&window, must_have_keys))
 
+
 def is_sound(bytes batch not None):
     cdef Bytes window = _window(batch)
     return bool(batch_is_sound(&window))
+
 
 def records(bytes batch not None):
     cdef Bytes window = _window(batch)
@@ -47,11 +49,13 @@ def records(bytes batch not None):
                       bool(record.has_value)))
     return found
 
+
 def placed(bytes batch not None, int64_t base_offset):
     cdef bytearray copied = bytearray(batch)
     cdef uint8_t[::1] view = copied
     batch_place(&view[0], base_offset)
     return bytes(copied)
+
 
 def without(bytes batch not None, list left_out not None):
     cdef Bytes window = _window(batch)
@@ -74,6 +78,7 @@ cdef const Root* _root(MachineHandle handle) except NULL:
         raise MemoryError
     return tree_pin(handle.machine.tree)
 
+
 def log_view(MachineHandle handle not None, bytes log not None):
     cdef const Root* root = _root(handle)
     cdef Bytes key = _window(log)
@@ -81,6 +86,7 @@ def log_view(MachineHandle handle not None, bytes log not None):
     record_log_view(root, &key, &view)
     tree_unpin(handle.machine.tree, root)
     return view.start, view.next, view.bytes, view.batches
+
 
 def fetch(MachineHandle handle not None, bytes log not None, uint64_t offset, *, uint32_t bytes_max=1 << 30,
           bint must_have_one=True):
@@ -95,6 +101,7 @@ def fetch(MachineHandle handle not None, bytes log not None, uint64_t offset, *,
     finally:
         out.release()
         tree_unpin(handle.machine.tree, root)
+
 
 def at_time(MachineHandle handle not None, bytes log not None, timestamp):
     cdef const Root* root = _root(handle)

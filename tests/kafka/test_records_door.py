@@ -10,6 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+import raftmeta
 from tests.kafka.batches import Batch, Record, batch, read
 from tests.kafka.nodes import RawClient, doors
 from tests.processes.waiting import wait_until
@@ -21,13 +22,18 @@ END, START, LATEST = -1, -2, -3
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
-    with doors(tmp_path_factory.mktemp("records"), names="abc") as (_, at):
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
+    with doors(tmp_path_factory.mktemp("records"), names="abc") as (nodes, at):
         with RawClient(at["a"]) as client:
             create(client, "plain", partitions=2)
             create(client, "other")
             create(client, "compacted", policy="compact")
-        yield at
+        yield nodes, at
+
+
+@pytest.fixture(scope="module")
+def cluster(stage: tuple[dict[str, raftmeta.Node], dict[str, int]]) -> dict[str, int]:
+    return stage[1]
 
 
 @pytest.fixture
@@ -49,9 +55,7 @@ def produced(client: RawClient, parts: dict[tuple[str, int], bytes], *, acks: in
         {"name": name, "partition_data": [{"index": index, "records": made}]} for (name, index), made in parts.items()
     ]
     answer = client.ask("Produce", version, transactional_id=None, acks=acks, timeout_ms=WAIT_MS, topic_data=topics)
-    return {
-        (topic["name"], one["index"]): one for topic in answer["responses"] for one in topic["partition_responses"]
-    }
+    return {(topic["name"], one["index"]): one for topic in answer["responses"] for one in topic["partition_responses"]}
 
 
 def append(client: RawClient, made: bytes, topic: str = "plain", index: int = 0, **options: Any) -> tuple[int, int]:
@@ -65,7 +69,9 @@ def asked(topic: str, index: int, offset: int, **options: int) -> dict[str, Any]
     return {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0, "topics": topics}
 
 
-def fetch(client: RawClient, offset: int, topic: str = "plain", index: int = 0, *, version: int = 12, **more: Any) -> Any:
+def fetch(
+    client: RawClient, offset: int, topic: str = "plain", index: int = 0, *, version: int = 12, **more: Any
+) -> Any:
     answer = client.ask("Fetch", version, **(asked(topic, index, offset) | {"session_id": 0, "rack_id": ""} | more))
     return answer["responses"][0]["partitions"][0]
 
@@ -156,7 +162,9 @@ def test_a_compacted_topic_keeps_the_last_value_of_a_key(client: RawClient) -> N
 def test_a_fetch_waits_for_a_record_on_any_node(cluster: dict[str, int], client: RawClient) -> None:
     _, end, _ = listed(client, END, index=1)
     with RawClient(cluster["b"]) as other:
-        sent = other.send("Fetch", 12, **(asked("plain", 1, end) | {"max_wait_ms": 30_000, "session_id": 0, "rack_id": ""}))
+        sent = other.send(
+            "Fetch", 12, **(asked("plain", 1, end) | {"max_wait_ms": 30_000, "session_id": 0, "rack_id": ""})
+        )
         assert append(client, batch([Record(None, b"awaited")]), index=1) == (0, end)
         correlation, answer = other.take()
     assert correlation == sent
@@ -217,7 +225,10 @@ def test_a_log_has_one_leader_epoch(client: RawClient) -> None:
     assert found == [(0, 0, end), (0, 0, end), (0, -1, -1), (UNKNOWN_EPOCH, -1, -1)]
 
 
-def test_a_topic_that_is_made_again_has_a_new_log(client: RawClient) -> None:
+def test_a_topic_that_is_made_again_has_a_new_log(
+    stage: tuple[dict[str, raftmeta.Node], dict[str, int]], client: RawClient
+) -> None:
+    """And the log of the one before is dropped."""
     create(client, "again")
     assert append(client, batch([Record(None, b"old")]), "again") == (0, 0)
     answer = client.ask("DeleteTopics", 4, topic_names=["again"], timeout_ms=WAIT_MS)
@@ -225,6 +236,13 @@ def test_a_topic_that_is_made_again_has_a_new_log(client: RawClient) -> None:
     create(client, "again")
     assert listed(client, END, "again") == (0, 0, -1)
     assert append(client, batch([Record(None, b"new")]), "again") == (0, 0)
+
+    def logs() -> list[bytes]:
+        found = stage[0]["a"].range("kafka-logs/again/", "kafka-logs/again0").records
+        return [one.key for one in found if b"\0" not in one.key]
+
+    wait_until(lambda: len(logs()) == 1, timeout_s=30, what="the end of the old log")
+    assert listed(client, END, "again") == (0, 1, -1)
 
 
 # --- a real client ----------------------------------------------------------------------------------------------------
@@ -240,7 +258,9 @@ def test_a_real_client_produces_and_consumes_while_a_node_stops(tmp_path: Path) 
         failed: list[Any] = []
         stopped = threading.Event()
         for number in range(300):
-            producer.produce("real", b"%d" % number, on_delivery=lambda error, _: failed.append(error) if error else None)
+            producer.produce(
+                "real", b"%d" % number, on_delivery=lambda error, _: failed.append(error) if error else None
+            )
             producer.poll(0)
             if number == 100:
                 producer.flush(30)

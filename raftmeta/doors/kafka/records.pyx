@@ -4,7 +4,7 @@ Sources: Apache Kafka 3.9 KafkaApis.scala (handleProduceRequest, handleInitProdu
 TransactionCoordinator.scala (an id without a transactional id is always a new one).
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.state cimport bytes_of

@@ -4,7 +4,7 @@ FetchManager in FetchSession.scala.
 A fetch that asks for many bytes at least is answered as soon as there is one batch.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.rounds cimport round_ask
@@ -85,7 +85,7 @@ cdef bint _next_partition(FetchWalk* walk) noexcept nogil:
 cdef bint _is_whole(const KafkaRequest* request) noexcept nogil:
     cdef FetchWalk walk
     cdef KafkaReader* reader = &walk.reader
-    cdef int32_t count, i
+    cdef int32_t count
     _walk(request, &walk)
     while _next_topic(&walk):
         while _next_partition(&walk):
@@ -94,7 +94,7 @@ cdef bint _is_whole(const KafkaRequest* request) noexcept nogil:
         count = get_array(reader)
         while count > 0 and not reader.is_bad:
             get_text(reader)
-            for i in range(get_array(reader)):
+            for _ in range(get_array(reader)):
                 get_int32(reader)
             get_tags(reader)
             count -= 1

@@ -55,7 +55,8 @@ cdef bint _is_whole(const KafkaRequest* request) noexcept nogil:
 
 
 # -1 and -1 where there is no such record.
-cdef void _find(KafkaDoor* door, const TopicLog* log, int64_t timestamp, int64_t* offset, int64_t* found) noexcept nogil:
+cdef void _find(KafkaDoor* door, const TopicLog* log, int64_t timestamp, int64_t* offset,
+                int64_t* found) noexcept nogil:
     cdef uint64_t place = 0
     cdef int64_t stamp = -1
     cdef bint is_found = True

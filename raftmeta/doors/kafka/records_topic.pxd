@@ -20,5 +20,8 @@ cdef struct TopicLog:
 # The root is pinned. must_write: the user is going to change the log.
 cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes* name, int32_t partition,
                             bint must_write, TopicLog* log) noexcept nogil
-# The first key behind all record logs.
+# Whether the topic of this log is not there, or has another id by now.
+cdef bint topic_log_is_lost(KafkaDoor* door, const Bytes* key) noexcept nogil
+# What all record logs begin with, and the first key behind them.
+cdef Bytes topic_logs_start() noexcept nogil
 cdef Bytes topic_logs_end() noexcept nogil

@@ -4,8 +4,9 @@ A log has the key kafka-logs/NAME/ID/PARTITION. So rights are granted by the nam
 again has a new log.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.stddef cimport size_t
+from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from raftmeta.doors.desk.desk cimport desk_find
 from raftmeta.doors.desk.state cimport bytes_of
@@ -29,6 +30,10 @@ cdef const char* TOPICS = b"kafka-topics/"
 cdef const char* LOGS = b"kafka-logs/"
 cdef const char* LOGS_END = b"kafka-logs0"
 cdef const char* HEXADECIMAL = b"0123456789abcdef"
+
+
+cdef Bytes topic_logs_start() noexcept nogil:
+    return bytes_of(<const uint8_t*>LOGS, LOGS_BYTES)
 
 
 cdef Bytes topic_logs_end() noexcept nogil:
@@ -154,3 +159,27 @@ cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes*
     _read_policy(&topic.configs, &log.policy)
     record_log_view(door.desk.pinned, &log.key, &log.view)
     return KAFKA_OK
+
+
+cdef bint topic_log_is_lost(KafkaDoor* door, const Bytes* key) noexcept nogil:
+    cdef const uint8_t* end = <const uint8_t*>memchr(key.data + LOGS_BYTES, 47, key.length - LOGS_BYTES)
+    cdef Bytes root = bytes_of(<const uint8_t*>TOPICS, TOPICS_BYTES)
+    cdef TopicRecord topic
+    cdef const Entry* entry
+    cdef OffsetKey found
+    cdef TopicLog log
+    cdef Bytes name, value
+    if end == NULL:
+        return False                # no log of a topic
+    name = bytes_of(key.data + LOGS_BYTES, <size_t>(end - key.data) - LOGS_BYTES)
+    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or not topic_key(&root, &name, &found):
+        return False
+    entry = desk_find(&door.desk, &found.bytes)
+    if entry == NULL or not entry.flags & ENTRY_TOPIC:
+        return True
+    value = bytes_of(entry_value(entry), entry.value_length)
+    if not topic_read(&value, &topic):
+        return False
+    _make_key(&log, &name, topic.meta.id, 0)
+    log.key.length -= 1             # without the number of the partition
+    return key.length <= log.key.length or memcmp(key.data, log.key.data, log.key.length) != 0
