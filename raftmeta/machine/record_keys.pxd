@@ -68,8 +68,6 @@ cdef void record_key_of_hash(RecordKey* made, const Bytes* log, const uint8_t* h
 cdef void record_hash(const Bytes* key, uint8_t* hash) noexcept nogil
 # The number in a key of a batch, a producer or a tombstone.
 cdef uint64_t record_key_number(const Bytes* key) noexcept nogil
-# The log's part of a key of a record log: all of it, or what stands before the zero byte.
-cdef void record_log_of(const Bytes* key, Bytes* log) noexcept nogil
 # Windows and fields of values; False: the bytes are no such value.
 cdef bint record_log_read(const Bytes* value, RecordLogMeta* meta) noexcept nogil
 cdef bint record_batch_read(const Bytes* value, RecordBatchMeta* meta, Bytes* batch) noexcept nogil

@@ -35,7 +35,8 @@ cdef void record_hash(const Bytes* key, uint8_t* hash) noexcept nogil:
 cdef uint64_t record_key_number(const Bytes* key) noexcept nogil:
     return big64(key.data + key.length - NUMBER_BYTES)
 
-cdef void record_log_of(const Bytes* key, Bytes* log) noexcept nogil:
+# The log's part of a key: all of it, or what stands before the zero byte.
+cdef void _log_of(const Bytes* key, Bytes* log) noexcept nogil:
     cdef const uint8_t* end = <const uint8_t*>memchr(key.data, 0, key.length)
     log.data = key.data
     log.length = key.length if end == NULL else <uint32_t>(end - key.data)
@@ -73,7 +74,7 @@ cdef bint record_is_sound(const Bytes* key, const uint8_t* value, uint32_t lengt
     cdef uint8_t kind
     bytes.data = value
     bytes.length = length
-    record_log_of(key, &log)
+    _log_of(key, &log)
     if lease != 0 or log.length == 0:
         return False
     if log.length == key.length:

@@ -51,5 +51,3 @@ cdef enum:
 cdef status_t records_decode(const Bytes* key, const Bytes* data, RecordsRequest* request) noexcept nogil
 # Append the `data` of a COMMAND_RECORDS to out. It refuses the same as records_decode, and then `out` stays as it was.
 cdef status_t records_encode(const Bytes* key, const RecordsRequest* request, Vec[uint8_t]* out) noexcept nogil
-# Whether the bytes may be the key of a record log.
-cdef bint records_is_key(const Bytes* key) noexcept nogil

@@ -17,7 +17,7 @@ cdef inline uint32_t _elements_of(uint8_t verb) noexcept nogil:
         return 7
     return 2 if verb == RECORDS_TRIM else 1 if verb == RECORDS_DROP else 0
 
-cdef bint records_is_key(const Bytes* key) noexcept nogil:
+cdef bint _is_key(const Bytes* key) noexcept nogil:
     return 0 < key.length <= RECORD_LOG_KEY_BYTES_MAX and memchr(key.data, 0, key.length) == NULL
 
 cdef void _read_append(Reader* reader, RecordsRequest* request) noexcept nogil:
@@ -33,7 +33,7 @@ cdef status_t records_decode(const Bytes* key, const Bytes* data, RecordsRequest
     cdef uint32_t elements = read_array_max(&reader, 16)
     memset(request, 0, sizeof(RecordsRequest))
     request.verb = <uint8_t>read_uint(&reader, 0xff)
-    if reader.status == OK and (_elements_of(request.verb) == 0 or not records_is_key(key)):
+    if reader.status == OK and (_elements_of(request.verb) == 0 or not _is_key(key)):
         return COMMAND_INVALID
     if elements != _elements_of(request.verb):
         read_fail(&reader, BAD_FIELD)
