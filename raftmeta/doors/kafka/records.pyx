@@ -35,7 +35,7 @@ cdef enum:
 # The counter of producers' ids.
 cdef const char* IDS = b"producer-ids"
 
-# What became of one partition of a Produce. They stand in KafkaRequest.texts, in the order of the request.
+# The outcome of one partition of a Produce. Outcomes stand in KafkaRequest.texts, in the order of the request.
 cdef struct Produced:
     int16_t code
     int64_t offset

@@ -22,6 +22,6 @@ cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes*
                             bint must_write, TopicLog* log) noexcept nogil
 # Whether the topic of this log is not there, or has another id by now.
 cdef bint topic_log_is_lost(KafkaDoor* door, const Bytes* key) noexcept nogil
-# What all record logs begin with, and the first key behind them.
+# The first bytes of all record logs, and the first key behind them.
 cdef Bytes topic_logs_start() noexcept nogil
 cdef Bytes topic_logs_end() noexcept nogil
