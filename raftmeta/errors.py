@@ -495,6 +495,7 @@ _REFUSED: dict[int, tuple[type[Refused], str]] = {
     statuses.ZNODE_WRITE: (CommandRefused, "the key is a znode: change it by a request for znodes"),
     statuses.ZNODE_REFUSED: (ZnodeRefused, "an operation on znodes was refused"),
     statuses.GROUP_WRITE: (CommandRefused, "the key is of a worker group: change it by a request for groups"),
+    statuses.RECORDS_WRITE: (CommandRefused, "the key is of a record log: only a Kafka door changes it"),
     statuses.GROUP_REFUSED: (GroupRefused, "a request for a worker group was refused"),
     statuses.NO_QUORUM: (ChangeRefused, "too few voters of the membership asked for answer"),
 }

@@ -33,6 +33,7 @@ cdef enum:
     ZNODE_REFUSED = 22          # an operation of a request for znodes; the detail has its position and ZooKeeper's code
     GROUP_WRITE = 23            # the key is of a worker group: only requests for groups change it
     GROUP_REFUSED = 24          # a request for a worker group; the detail is Kafka's code
+    RECORDS_WRITE = 26          # the key is of a record log: only requests for record logs change it
 
     # NotExecuted: certainly not applied; 32..47
     NO_LEADER = 32

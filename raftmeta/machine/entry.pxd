@@ -15,8 +15,10 @@ cdef enum:
     ENTRY_TOPIC = 64            # ... of a topic (machine/topic_records)
     ENTRY_OFFSETS = 128         # ... of the head of a group's offsets
     ENTRY_OFFSET = 256          # ... of one of them
+    ENTRY_RECORDS = 512         # ... one of the keys of a record log (machine/record_keys)
     # Only requests of their own kind change these.
-    ENTRY_GUARDED = ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET
+    ENTRY_GUARDED = (ENTRY_ZNODE | ENTRY_GROUP | ENTRY_MEMBER | ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET
+                     | ENTRY_RECORDS)
 
 cdef enum:
     ZNODE_NULL_DATA = 1         # data is null, not empty

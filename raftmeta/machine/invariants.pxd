@@ -19,3 +19,4 @@ cdef enum MachineInvariant:
     BROKEN_ZNODE_LEASE = 216            # a = lease of a container or a TTL node, b = keys that it has
     BROKEN_GROUP_MEMBER = 217           # a = pending members of a group that loses one, b = others
     BROKEN_GROUP_LEASE = 218            # a = lease of a group's timer, b = its time to live
+    BROKEN_RECORD_LOG = 221             # a = offset of a record that no batch has, b = the next offset of its log

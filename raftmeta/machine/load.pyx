@@ -8,13 +8,15 @@ from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_EN
                                     DUMP_TOKEN, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
                                     DumpMachine, DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState,
                                     DumpVersion)
-from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET, ENTRY_OFFSETS, ENTRY_TOPIC
+from raftmeta.machine.entry cimport (ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET, ENTRY_OFFSETS, ENTRY_RECORDS,
+                                     ENTRY_TOPIC)
 from raftmeta.machine.group_records cimport group_is_sound, member_is_sound
 from raftmeta.machine.history cimport (History, Step, history_begin_at, history_commit, history_prepare,
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
+from raftmeta.machine.record_keys cimport record_is_sound
 from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, RightsItem, RoleImage, TokenImage,
                                       UserImage, rights_release, rights_restore, rights_restore_owner,
                                       rights_restored)
@@ -22,7 +24,7 @@ from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_GROUPS,
-                                     LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_ZNODES)
+                                     LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
                                     cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
                                     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -319,7 +321,8 @@ cdef status_t _load_rights(Machine* machine, uint32_t kind, const uint8_t* bytes
 
 
 # --- keys and history -------------------------------------------------------------------------------------------------
-cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
+cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, const Bytes* key,
+                    const uint8_t* value) noexcept nogil:
     if fields.flags & ENTRY_TOMBSTONE:
         if fields.flags != ENTRY_TOMBSTONE or fields.value_length or fields.lease or fields.create_revision:
             return False
@@ -328,7 +331,7 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
                     and fields.version == 0 and fields.mod_revision == 0)
         return fields.version == 0 and fields.mod_revision == machine.load.revision
     if fields.flags not in (0, ENTRY_COUNTER, ENTRY_ZNODE, ENTRY_GROUP, ENTRY_MEMBER, ENTRY_TOPIC, ENTRY_OFFSETS,
-                            ENTRY_OFFSET):
+                            ENTRY_OFFSET, ENTRY_RECORDS):
         return False
     if fields.version == 0 or fields.create_revision == 0:
         return False
@@ -341,6 +344,10 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
     if fields.flags & (ENTRY_GROUP | ENTRY_MEMBER) and not _is_sound_group(machine, fields, value):
         return False
     if fields.flags & (ENTRY_TOPIC | ENTRY_OFFSETS | ENTRY_OFFSET) and not _is_sound_topic(machine, fields, value):
+        return False
+    if fields.flags & ENTRY_RECORDS and (
+            machine.feature_level < LEVEL_OF_RECORDS
+            or not record_is_sound(key, value, fields.value_length, fields.lease)):
         return False
     if fields.create_revision > fields.mod_revision:
         return False
@@ -368,12 +375,15 @@ cdef bint _is_sound_topic(Machine* machine, const DumpVersion* fields, const uin
 cdef status_t _load_version(Machine* machine, uint32_t kind, const DumpVersion* fields,
                             const Bytes* rest) noexcept nogil:
     cdef Entry* entry
+    cdef Bytes key
     cdef status_t status
+    key.data = rest.data
+    key.length = fields.key_length
     if rest.length != <uint64_t>fields.key_length + fields.value_length:
         return BAD_LENGTH
     if fields.key_length == 0 or fields.key_length > KEY_BYTES_MAX:
         return BAD_FIELD
-    if not _is_sound(machine, kind, fields, rest.data + fields.key_length):
+    if not _is_sound(machine, kind, fields, &key, rest.data + fields.key_length):
         return BAD_FIELD
     if kind == DUMP_KEY and fields.flags & ENTRY_TOMBSTONE:
         return _load_gone(machine, rest.data, fields.key_length)

@@ -29,6 +29,7 @@ from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_attach, leases
 from raftmeta.machine.offsets cimport offsets_run
 from raftmeta.machine.plan cimport (Planned, PlannedZnode, is_live, plan_changes, plan_clear, plan_delete,
                                     plan_release, plan_touch, planned_is_change)
+from raftmeta.machine.record_logs cimport records_run
 from raftmeta.machine.rights cimport (rights_change, rights_check_token, rights_has_token, rights_lease_ended,
                                       rights_leases_ended, rights_own_lease, rights_own_session, rights_release,
                                       rights_session_ended, rights_session_owner)
@@ -36,9 +37,9 @@ from raftmeta.machine.rights_decide cimport rights_decide, rights_know
 from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_JOIN_LEASES, LEVEL_OF_RIGHTS,
-                                     LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE,
-                                     PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_JOIN_LEASES, LEVEL_OF_RECORDS,
+                                     LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES,
+                                     PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
@@ -58,7 +59,7 @@ from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISIO
                               ZNODE_WRITE, is_fatal)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_GROUPS, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
+                                     COMMAND_LEASE_REVOKE, COMMAND_RECORDS, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
                                      COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_TOPICS, COMMAND_USER,
                                      COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem,
                                      command_decode, command_init, command_release, result_array, result_begin,
@@ -141,7 +142,8 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     result.sequence = command.sequence
     if status == NO_MEMORY:
         return _fatal(result, status)
-    if status == COMMAND_INVALID and command.kind > COMMAND_GROUPS and command.kind != COMMAND_TOPICS:
+    if status == COMMAND_INVALID and command.kind > COMMAND_GROUPS and command.kind not in (
+            COMMAND_TOPICS, COMMAND_RECORDS):
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
@@ -217,7 +219,9 @@ cdef status_t _admit(Machine* machine, ApplyResult* result) noexcept nogil:
     if status == OK:
         _repeat(result, kept)
     if status == NOT_FOUND:
-        return _admit_order(session, command.pointer) if command.kind in (COMMAND_ZNODES, COMMAND_TOPICS) else OK
+        if command.kind in (COMMAND_ZNODES, COMMAND_TOPICS, COMMAND_RECORDS):
+            return _admit_order(session, command.pointer)
+        return OK
     return status
 
 # A session sends requests without waiting, and none must overtake an earlier one:
@@ -266,6 +270,8 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
         return _conclude(machine, record, result, groups_run(machine))
     if command.kind == COMMAND_TOPICS and machine.feature_level >= LEVEL_OF_TOPICS:
         return _conclude(machine, record, result, offsets_run(machine))
+    if command.kind == COMMAND_RECORDS and machine.feature_level >= LEVEL_OF_RECORDS:
+        return _conclude(machine, record, result, records_run(machine))
     if command.kind == COMMAND_LEASE_REVOKE:
         return _conclude(machine, record, result, _revoke(machine))
     if command.kind == COMMAND_LEASE_EXPIRE:
@@ -662,6 +668,8 @@ cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
         return LEVEL_OF_JOIN_LEASES if command.ttl_ms != 0 else LEVEL_OF_GROUPS
     if command.kind == COMMAND_TOPICS:
         return LEVEL_OF_TOPICS
+    if command.kind == COMMAND_RECORDS:
+        return LEVEL_OF_RECORDS
     if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
         return LEVEL_OF_ZNODES if command.kind == COMMAND_ZNODES else LEVEL_OF_RIGHTS
     if command.kind == COMMAND_ZNODES:

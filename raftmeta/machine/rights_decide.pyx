@@ -12,9 +12,10 @@ from raftmeta.machine.rights_table cimport rights_allow, table_principal, table_
 from raftmeta.machine.tree cimport Entry, entry_key
 from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
-                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES, COMPARE_RANGE_EMPTY, KEY_BYTES_MAX,
-                                     OP_DELETE_RANGE, OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
+                                     COMMAND_LEASE_REVOKE, COMMAND_RECORDS, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
+                                     COMMAND_SESSION_OPEN, COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES,
+                                     COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE,
+                                     OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
 from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
@@ -99,6 +100,8 @@ cdef status_t rights_decide(Rights* rights, Leases* leases, const SpeakerOf* spe
         return _decide_group(rights, leases, user, command, denial)
     if command.kind == COMMAND_TOPICS:
         return _decide_topics(user, command, denial)
+    if command.kind == COMMAND_RECORDS:
+        return _decide_records(user, command, denial)
     if command.kind in (COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE):
         return _decide_lease(rights, leases, user, command, denial)
     return _deny(RIGHT_ADMIN, denial)
@@ -215,20 +218,32 @@ cdef status_t _decide_znodes(Rights* rights, Leases* leases, const TableUser* us
             break
     return status
 
+# An append tells about the log by its offset. A log's keys are its own, and those behind a zero byte.
+cdef status_t _decide_records(const TableUser* user, const Command* command, Denial* denial) noexcept nogil:
+    return _need_behind(user, RIGHT_READ | RIGHT_WRITE, &command.name, denial)
+
+# The key, and all keys that have a zero byte behind it.
+cdef status_t _need_behind(const TableUser* user, uint8_t needed, const Bytes* key, Denial* denial) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX + 1] high
+    cdef Bytes end
+    memcpy(high, key.data, key.length)
+    high[key.length] = 1
+    end.data = high
+    end.length = key.length + 1
+    if _need(user, needed, key, &end, False, denial) == OK:
+        return OK
+    return _deny_keys(denial.right, key, NULL, True, denial)
+
 # A group and its members are the keys from its own to the one behind all that have a zero byte there.
 cdef status_t _decide_group(Rights* rights, Leases* leases, const TableUser* user, const Command* command,
                             Denial* denial) noexcept nogil:
     cdef uint8_t needed = RIGHT_READ | RIGHT_WRITE
-    cdef uint8_t[KEY_BYTES_MAX + 1] high
-    cdef Bytes end
+    cdef status_t status
     if groups_verb(&command.data) == GROUP_JOIN:
         needed |= RIGHT_LEASE
-    memcpy(high, command.name.data, command.name.length)
-    high[command.name.length] = 1
-    end.data = high
-    end.length = command.name.length + 1
-    if _need(user, needed, &command.name, &end, False, denial) != OK:
-        return _deny_keys(denial.right, &command.name, NULL, True, denial)
+    status = _need_behind(user, needed, &command.name, denial)
+    if status != OK:
+        return status
     return _deny(RIGHT_LEASE, denial) if _is_of_another(rights, leases, user, command.id) else OK
 
 # Offsets stand behind their group, as members do; a topic counts as the key of its name. An offset tells of its topic.

@@ -29,6 +29,7 @@ cdef enum:
     LEVEL_OF_UNIFORM_GROUPS = 6     # a group knows that its members speak the same protocols
     LEVEL_OF_JOIN_LEASES = 6    # a join may grant the lease of its member
     LEVEL_OF_TOPICS = 6
+    LEVEL_OF_RECORDS = 6
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be

@@ -8,14 +8,14 @@ failing operation may leave its planned change half made.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from raftmeta.machine.entry cimport ENTRY_COUNTER, ENTRY_GUARDED, ENTRY_ZNODE
+from raftmeta.machine.entry cimport ENTRY_COUNTER, ENTRY_GUARDED, ENTRY_RECORDS, ENTRY_ZNODE
 from raftmeta.machine.leases cimport leases_reserve
 from raftmeta.machine.plan cimport (Planned, compare_bytes, plan_delete, plan_put, plan_range, plan_touch, plan_view,
                                     planned_is_live, planned_view)
 from raftmeta.native.intrinsics cimport big64
 from raftmeta.native.marks cimport MARK_ZNODE_WRITE_REFUSED, mark
 from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, GROUP_WRITE, KEY_EXISTS, KEY_MISSING, NO_MEMORY,
-                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
+                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, RECORDS_WRITE, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
                                      COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
                                      COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
@@ -199,7 +199,7 @@ cdef inline status_t _guarded(uint32_t flags) noexcept nogil:
     if flags & ENTRY_ZNODE:
         mark(MARK_ZNODE_WRITE_REFUSED)
         return ZNODE_WRITE
-    return GROUP_WRITE
+    return RECORDS_WRITE if flags & ENTRY_RECORDS else GROUP_WRITE
 
 cdef inline status_t _may_put(const Op* op, const Planned* planned) noexcept nogil:
     if not planned_is_live(planned):

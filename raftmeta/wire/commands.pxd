@@ -52,6 +52,8 @@ cdef enum CommandKind:
                                 # grants the lease of its member, from feature level 6
     COMMAND_TOPICS = 18         # pointer = after, name = root of the topics, data = the request (wire/topics);
                                 # COMMAND_INVALID below feature level 6
+    COMMAND_RECORDS = 19        # pointer = after, name = key of the log, data = the request (wire/records);
+                                # COMMAND_INVALID below feature level 6
 
 # FORMAT_: in the place of a command's kind: a speaker, a principal, a rights' revision, and then the command as bytes.
 cdef enum:
@@ -147,10 +149,10 @@ cdef struct Command:
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
     Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role; ZNODES: root of
-                                # the tree; GROUPS: key of the group; TOPICS: root of the topics
+                                # the tree; GROUPS: key of the group; TOPICS: root of the topics; RECORDS: key of a log
     Bytes data
-    uint64_t pointer            # USER_DUMP: index of the last command in the dump; ZNODES, TOPICS: sequence of the same
-                                # session that must have been applied before, 0: none
+    uint64_t pointer            # USER_DUMP: index of the last command in the dump; ZNODES, TOPICS, RECORDS: sequence of
+                                # the same session that must have been applied before, 0: none
     uint64_t offset             # ... of this part in it
     uint64_t total              # ... its bytes
     uint8_t speaker             # Speaker
@@ -209,6 +211,7 @@ cdef status_t command_encode_op(const Op* op, uint64_t session, uint64_t sequenc
 # [count, [record, ...]] or nested [succeeded, [...]]; a lease id for grants. Refused: [status, revision seen, detail].
 # For COMMAND_GROUPS see docs/formats.md "Groups"; GROUP_REFUSED has Kafka's code as detail. For COMMAND_TOPICS see
 # "Topics and offsets"; such a command is answered OK, with codes in its body.
+# For COMMAND_RECORDS [code, number, start].
 # For COMMAND_ZNODES [result, ...]: of a CREATE [path, stat], of SET_DATA and SET_ACL stat, else nil. ZNODE_REFUSED has
 # the detail [position, ZnodeCode].
 # The writers below append msgpack. The machine builds results with them, and session tables keep the bytes.

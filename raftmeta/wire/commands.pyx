@@ -17,6 +17,7 @@ from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES
                                     read_bin, read_done, read_fail, read_int, read_left, read_nil, read_peek,
                                     read_uint, reader_over, unsigned_max, write_array, write_bin, write_bool,
                                     write_fail, write_int, write_nil, write_room, write_uint, write_up_to, writer_at)
+from raftmeta.wire.records cimport RecordsRequest, records_decode
 from raftmeta.wire.znodes cimport znodes_check, znodes_decode
 
 cdef extern from *:
@@ -130,7 +131,7 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     if kind == COMMAND_GROUPS:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
-    if kind == COMMAND_TOPICS:
+    if kind == COMMAND_TOPICS or kind == COMMAND_RECORDS:
         return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
     return _command_schema_of(0)
 
@@ -222,6 +223,8 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
         return _check_group(command, fields)
     if command.kind == COMMAND_TOPICS:
         return _check_topics(command)
+    if command.kind == COMMAND_RECORDS:
+        return _check_records(command)
     return znodes_check(&command.name, &command.data) if command.kind == COMMAND_ZNODES else OK
 
 
@@ -302,11 +305,17 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
         return _check_group(command, schema.fields)
     if reader.status == OK and command.kind == COMMAND_TOPICS:
         return _check_topics(command)
+    if reader.status == OK and command.kind == COMMAND_RECORDS:
+        return _check_records(command)
     return reader.status
 
 cdef status_t _check_topics(const Command* command) noexcept nogil:
     cdef TopicsRequest request
     return topics_decode(&command.name, &command.data, &request)
+
+cdef status_t _check_records(const Command* command) noexcept nogil:
+    cdef RecordsRequest request
+    return records_decode(&command.name, &command.data, &request)
 
 # A join that grants a lease names none.
 cdef status_t _check_group(const Command* command, uint32_t fields) noexcept nogil:

@@ -8,6 +8,7 @@
         _drain                  a group has changed: those that wait look again
         connections_go_on       those that wait; one write for each connection
         keep_go, brokers_tend   leases that are kept alive; this node's broker
+        records_sweep           record logs of topics that are gone
         desk_submit             read rounds; one ring for everything submitted
 
 It decides when to sleep, and when the door serves: while this node has a cluster of the door's feature level, a session
@@ -27,16 +28,18 @@ from raftmeta.connections.turns cimport (connections_close_all, connections_clos
                                          connections_wait)
 from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
                                        desk_submit, desk_take_mail, desk_unpin, desk_unwatch, desk_watch)
-from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask, bytes_of
+from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask
 from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_free
 from raftmeta.doors.kafka.access cimport access_look
 from raftmeta.doors.kafka.brokers cimport brokers_answered, brokers_tend
 from raftmeta.doors.kafka.connections cimport connections_fail_all, kafka_rules
 from raftmeta.doors.kafka.group_state cimport group_root
 from raftmeta.doors.kafka.keep cimport keep_go
+from raftmeta.doors.kafka.records_sweep cimport records_sweep
+from raftmeta.doors.kafka.records_topic cimport topic_logs_end
 from raftmeta.doors.kafka.requests cimport requests_answered, requests_release
 from raftmeta.doors.kafka.sasl cimport sasl_prepare
-from raftmeta.doors.kafka.state cimport (KAFKA_FRAME_BYTES_MAX, TASK_BROKER, TASK_KEEP, TASK_REQUEST, KafkaConnection,
+from raftmeta.doors.kafka.state cimport (KAFKA_FRAME_BYTES_MAX, TASK_BROKER, TASK_DROP, TASK_KEEP, TASK_REQUEST, KafkaConnection,
                                          KafkaTask)
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.loop.loop cimport READER_KAFKA
@@ -62,10 +65,7 @@ cdef enum:
 cdef void _judge(KafkaDoor* door) noexcept nogil:
     cdef bint was_serving = door.is_serving
     cdef Bytes start = group_root()
-    cdef uint8_t[8] behind
-    cdef Bytes end = bytes_of(behind, start.length)
-    memcpy(behind, start.data, start.length)
-    behind[start.length - 1] += 1       # the first key behind all groups
+    cdef Bytes end = topic_logs_end()   # groups stand before record logs; what lies between changes nothing here
     desk_watch(&door.desk, &start, &end)
     door.is_lonely = desk_is_lonely(&door.desk, LONELY_NS)
     door.is_serving = (not door.is_lonely and door.desk.watch != NULL and door.desk.session != 0
@@ -88,6 +88,8 @@ cdef void _answered(Desk* desk, DeskTask* base) noexcept nogil:
         desk_session_lost(desk)
     if base.kind == TASK_KEEP:
         door.keeps -= 1
+    elif base.kind == TASK_DROP:
+        door.drops -= 1
     elif base.kind == TASK_BROKER and not load_shared(&desk.base.is_closing):
         brokers_answered(door, task)
     task_free(desk, base)
@@ -144,6 +146,7 @@ cdef void _turn(KafkaDoor* door) noexcept nogil:
     connections_go_on(&door.desk.base)
     keep_go(door)
     brokers_tend(door)
+    records_sweep(door)
     desk_unpin(&door.desk)
     desk_submit(&door.desk)
     if connections_rest(&door.desk.base):
@@ -216,6 +219,7 @@ cdef void kafka_destroy(KafkaDoor* door) noexcept nogil:
     door.brokers.release()
     door.kept.release()
     door.pairs.release()
+    door.swept.release()
     door.request.release()
     free(door)
 

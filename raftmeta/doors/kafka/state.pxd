@@ -24,6 +24,7 @@ cdef enum:
     TASK_REQUEST = 16               # DeskTask.kind: of a request; TASK_OF_DOOR
     TASK_KEEP = 17                  # ... a word that keeps leases alive
     TASK_BROKER = 18                # ... a step of making its own broker known (brokers.pyx)
+    TASK_DROP = 19                  # ... the log of a topic that is gone is dropped (records_sweep.pyx)
 
 cdef struct KafkaLimits:
     uint32_t session_min_ms         # of members of groups
@@ -167,3 +168,7 @@ cdef struct KafkaDoor:
     KafkaCounters counters
     # Shared:
     Published[KafkaCounters] published
+    # Record logs of topics that are gone; the thread's own again.
+    uint64_t swept_ns               # when they were looked for last
+    uint32_t drops                  # commands under way
+    Vec[uint8_t] swept              # the key to go on with; empty: the first

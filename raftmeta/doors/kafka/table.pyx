@@ -14,13 +14,19 @@ from raftmeta.doors.kafka.groups cimport (heartbeat_begin, heartbeat_go, join_an
 from raftmeta.doors.kafka.offsets cimport (commit_answered, commit_begin, delete_answered, delete_begin, fetch_begin,
                                            fetch_go)
 from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS,
-                                            KAFKA_DELETE_TOPICS,
-                                            KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
-                                            KAFKA_DESCRIBE_GROUPS, KAFKA_FIND_COORDINATOR, KAFKA_HEARTBEAT,
-                                            KAFKA_JOIN_GROUP, KAFKA_LEAVE_GROUP, KAFKA_LIST_GROUPS, KAFKA_METADATA,
-                                            KAFKA_OFFSET_COMMIT, KAFKA_OFFSET_DELETE, KAFKA_OFFSET_FETCH, KAFKA_OK,
+                                            KAFKA_DELETE_TOPICS, KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
+                                            KAFKA_DESCRIBE_GROUPS, KAFKA_FETCH, KAFKA_FIND_COORDINATOR,
+                                            KAFKA_HEARTBEAT, KAFKA_INIT_PRODUCER_ID, KAFKA_JOIN_GROUP,
+                                            KAFKA_LEAVE_GROUP, KAFKA_LIST_GROUPS, KAFKA_LIST_OFFSETS, KAFKA_METADATA,
+                                            KAFKA_OFFSET_COMMIT, KAFKA_OFFSET_DELETE, KAFKA_OFFSET_FETCH,
+                                            KAFKA_OFFSET_FOR_LEADER_EPOCH, KAFKA_OK, KAFKA_PRODUCE,
                                             KAFKA_SASL_AUTHENTICATE, KAFKA_SASL_HANDSHAKE, KAFKA_SYNC_GROUP,
                                             KAFKA_UNSUPPORTED_VERSION)
+from raftmeta.doors.kafka.records cimport (init_producer_answered, init_producer_begin, produce_answered,
+                                           produce_begin, produce_go)
+from raftmeta.doors.kafka.records_fetch cimport records_fetch_begin, records_fetch_go
+from raftmeta.doors.kafka.records_offsets cimport (leader_epoch_begin, leader_epoch_go, list_offsets_begin,
+                                                   list_offsets_go)
 from raftmeta.doors.kafka.reply cimport put_throttle, reply_begin, reply_end, reply_fail, request_reader
 from raftmeta.doors.kafka.sasl cimport authenticate_begin, authenticate_go, handshake_begin
 from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_TOGETHER, KafkaDoor, KafkaRequest, KafkaTask)
@@ -107,6 +113,9 @@ cdef void _row(int16_t key, int16_t first, int16_t last, int16_t flexible, uint8
 
 
 cdef void _fill() noexcept nogil:
+    _row(KAFKA_PRODUCE, 3, 12, 9, 0, AUDIT_FILLER, produce_begin, produce_go, produce_answered)
+    _row(KAFKA_FETCH, 4, 12, 12, 0, AUDIT_FILLER, records_fetch_begin, records_fetch_go, NULL)
+    _row(KAFKA_LIST_OFFSETS, 1, 9, 6, 0, AUDIT_FILLER, list_offsets_begin, list_offsets_go, NULL)
     _row(KAFKA_METADATA, 0, 12, 9, 0, AUDIT_FILLER, metadata_begin, metadata_go, topics_made)
     _row(KAFKA_OFFSET_COMMIT, 2, 9, 8, KAFKA_TOGETHER, AUDIT_FILLER, commit_begin, NULL, commit_answered)
     _row(KAFKA_OFFSET_FETCH, 1, 9, 6, 0, AUDIT_FILLER, fetch_begin, fetch_go, NULL)
@@ -124,6 +133,8 @@ cdef void _fill() noexcept nogil:
     _row(KAFKA_DESCRIBE_CONFIGS, 1, 4, 4, 0, AUDIT_FILLER, configs_begin, configs_go, NULL)
     _row(KAFKA_SASL_AUTHENTICATE, 0, 2, 2, KAFKA_BEFORE_PROOF, AUDIT_FILLER, authenticate_begin, authenticate_go,
          NULL)
+    _row(KAFKA_INIT_PRODUCER_ID, 0, 5, 2, 0, AUDIT_FILLER, init_producer_begin, NULL, init_producer_answered)
+    _row(KAFKA_OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, 0, AUDIT_FILLER, leader_epoch_begin, leader_epoch_go, NULL)
     _row(KAFKA_DELETE_GROUPS, 0, 2, 2, 0, AUDIT_GROUP_DELETE, delete_groups_begin, NULL, delete_groups_answered)
     _row(KAFKA_OFFSET_DELETE, 0, 0, NEVER, 0, AUDIT_FILLER, delete_begin, NULL, delete_answered)
     _row(KAFKA_DESCRIBE_CLUSTER, 0, 1, 0, 0, AUDIT_FILLER, describe_cluster_begin, describe_cluster_go, NULL)
