@@ -22,7 +22,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from raftmeta.backends.http_servers import TLS_OPTIONS, Answer, HttpServers, Stream, tls_of
+from raftmeta.backends.http_servers import Answer, HttpServers, Stream, tls_of, tls_options
 from raftmeta.backends.plugin import (
     ANY,
     Check,
@@ -58,7 +58,7 @@ from raftmeta.operations import KeyRecord, prefix_end
 from raftmeta.recipes.deadline import Deadline
 from raftmeta.results import WatchBatch, WatchEvent, WatchReset
 
-__all__ = ["Etcd", "PLUGIN", "judge"]
+__all__ = ["PLUGIN", "error_of"]
 
 SILENT_S = 3.0  # of a stream, until its server has to prove that a majority hears it
 PROOF_S = 2.5
@@ -412,7 +412,7 @@ class _Watch:
 
 
 class _Plugin(SystemPlugin):
-    options = TLS_OPTIONS | {"prefix", "user"}
+    options = tls_options() | {"prefix", "user"}
 
     def capabilities(self, url: BackendUrl) -> Capabilities:
         return Capabilities(

@@ -31,14 +31,13 @@ from raftmeta.errors import (
 )
 from raftmeta.recipes.deadline import Deadline
 
-__all__ = ["Answer", "HttpServers", "Stream", "TLS_OPTIONS", "tls_of"]
+__all__ = ["Answer", "HttpServers", "Stream", "tls_of", "tls_options"]
 
 CONNECT_S = 2.0
 ATTEMPT_S = 2.5  # of a repeatable request, on one server
 WRITE_S = 60.0  # of another one without a deadline
 PAUSE_S = 0.05  # after each server was asked in vain
 IDLE_MAX = 8  # connections to one server
-TLS_OPTIONS = frozenset({"ca", "cert", "key", "tls"})
 
 
 class Answer(NamedTuple):
@@ -53,12 +52,17 @@ Judge = Callable[[Answer], None]
 """Returns if the request was done. Raises NoLeader: another server is to be asked; OutcomeUnknown; or a final error."""
 
 
+def tls_options() -> frozenset[str]:
+    """The options of a URL that tls_of reads."""
+    return frozenset({"ca", "cert", "key", "tls"})
+
+
 def tls_of(url: BackendUrl) -> ssl.SSLContext | None:
     """The TLS of a URL with ca=, cert=, key= or tls=1; None: plain connections. Raises ConfigError."""
     for name in ("cert", "key"):
         if name in url.options and not {"cert", "key"} <= url.options.keys():
             raise ConfigError("url: cert and key: one of them stands alone", field=name)
-    if not url.options.keys() & TLS_OPTIONS:
+    if not url.options.keys() & tls_options():
         return None
     try:
         context = ssl.create_default_context(cafile=url.options.get("ca"))

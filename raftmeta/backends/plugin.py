@@ -68,6 +68,7 @@ from raftmeta.results import TxnReply, WatchBatch, WatchEvent, WatchReset
 
 __all__ = [
     "ANY",
+    "Bases",
     "Check",
     "Commit",
     "Lease",
@@ -148,7 +149,7 @@ class Write(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The answer to checked writes. revision: of all of them; 0: a check failed, and found has the checked keys."""
+    """The answer to checked writes. revision: of all of them; 0: a check failed, and found has the keys of it."""
 
     revision: int
     found: dict[bytes, KeyRecord | None] = {}  # noqa: RUF012  # never changed
@@ -340,9 +341,9 @@ class _Plan:
     def judge(self, found: dict[bytes, KeyRecord | None]) -> str:
         """Why it was refused: "compare", or raise the error. "": all of it would hold now."""
         for check, kind in self.demands:
-            record = found.get(check.key)
-            if check.holds(record):
+            if check.key not in found or check.holds(found[check.key]):
                 continue
+            record = found[check.key]
             if kind == "compare":
                 return kind
             if kind == "fence":

@@ -5,6 +5,7 @@ Nothing stays "not run": processes and servers are killed and frozen, and all se
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ LISTED_S = 20.0  # a check that takes longer has a line of its own
 
 def run_suite(trial: Trial, url: str, servers: Servers, *, has_one_server: bool) -> None:
     """Each check that fails is a line, and the suite of a face is one. has_one_server: nothing can go on without it."""
+    logging.getLogger("raftmeta.recipes.listeners").setLevel(logging.CRITICAL)  # some throw on purpose
     for face in ("blocking", "asyncio"):
         begun_s = checked_s = time.monotonic()
         counts = dict.fromkeys(("passed", "failed", "not promised", "not run"), 0)

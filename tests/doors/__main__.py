@@ -40,7 +40,7 @@ NAMES = (
 )
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
-BACK_ENDS = ("etcd",)
+BACK_ENDS = ("etcd", "consul")
 # Of Kafka's protocol. They run on a real Kafka only, because raftmeta has no door for it yet.
 OF_KAFKA = ("kafka_messages", "groups")
 
