@@ -76,13 +76,6 @@ class Outbox:
         with self._change:
             return self._sent.pop(batch.number, []) if batch.owner == self.owner else []
 
-    def fail_waiting(self, reason: int) -> None:
-        """Give up the commands that were not sent yet."""
-        with self._change:
-            waiting = list(self._waiting)
-            self._waiting.clear()
-        _tell([callback for _, callback in waiting], reason)
-
     def close(self) -> None:
         """Nobody learns any more what becomes of the commands under way."""
         with self._change:

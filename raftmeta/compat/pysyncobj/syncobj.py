@@ -130,6 +130,7 @@ class SyncObj:
         self.__isLive = False
         self.__onReadyCalled = False
         self.__isStuck = False
+        self.__refused: deque[Any] = deque()  # callbacks of calls that came without a leader
         # Dumps.
         self.__forceLogCompaction = False
         self.__sinceDump = 0
@@ -230,6 +231,10 @@ class SyncObj:
 
     # --- calls --------------------------------------------------------------------------------------------------------
     def _applyCommand(self, command: bytes, callback: Any, commandType: int | None = None) -> None:
+        if self.__raftLeader is None and not self.__conf.commandsWaitLeader:
+            self.__refused.append(callback)
+            self.__link.inbox.news.set()
+            return
         prefix = b"" if commandType is None else bytes([commandType])
         if not self.__link.outbox.put(prefix + command, callback) and callback is not None:
             callback(None, FAIL_REASON.QUEUE_FULL)
@@ -305,8 +310,8 @@ class SyncObj:
         self.__look()
         hasWorked = self.__takeItems()
         self.__tellReady()
-        if self.__raftLeader is None and not self.__conf.commandsWaitLeader:
-            self.__link.outbox.fail_waiting(FAIL_REASON.MISSING_LEADER)
+        while self.__refused:
+            _tell(self.__refused.popleft(), None, FAIL_REASON.MISSING_LEADER)
         self.__compactIfDue()
         self.__serve()
         with self.__onTickCallbacksLock:
@@ -434,9 +439,7 @@ class SyncObj:
             result, error = self.__run(batch.commands[place])
             self.__position = self.__position._replace(index=first + place)
             self.__batchDone = place + 1
-            callback = callbacks[place] if place < len(callbacks) else None
-            if callback is not None:
-                _tell(callback, result, error)
+            _tell(callbacks[place] if place < len(callbacks) else None, result, error)
         self.__batchDone, self.__batchCallbacks, self.__isStuck = 0, None, False
         self.__position = self.__position._replace(revision=revision)
         self.__seen.pop(batch.owner, None)
@@ -733,9 +736,10 @@ def _called(source: weakref.WeakMethod[Callable[[], bytes | None]]) -> bytes | N
     return None if method is None else method()
 
 
-def _tell(callback: Callable[[Any, Any], object], result: Any, error: int) -> None:
+def _tell(callback: Callable[[Any, Any], object] | None, result: Any, error: int) -> None:
     try:
-        callback(result, error)
+        if callback is not None:
+            callback(result, error)
     except Exception:
         log.exception("callback raised")
 
