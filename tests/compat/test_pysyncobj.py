@@ -129,7 +129,7 @@ def test_methods_and_callbacks_run_in_ticks_only(tmp_path: Path) -> None:
         assert ledger.lines == ["one at 2", "two", "THREE"]
         ledger.forceLogCompaction()
         ledger.doTick()
-        assert ledger._getRaftLogSize() == 0
+        assert ledger.getStatus()["log_len"] == 0
     again = Ledger(address, [], fullDumpFile=str(tmp_path / "dump"))
     with ledgers(again):
         again.doTick()  # before there is a leader

@@ -38,13 +38,17 @@ NAMES = (
     *("migrate", "assignors"),
 )
 LONG = ("kafka_kills",)
+# It needs a file that no package index has.
+OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol. They run on a real Kafka only, because raftmeta has no door for it yet.
 OF_KAFKA = ("kafka_messages", "groups")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *OF_KAFKA))}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *OF_PYSYNCOBJ, *OF_KAFKA))}"
+    )
     parser.add_argument("--on", choices=sorted([*KINDS, "kafka"]), default="door", help="the servers; door by default")
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
     parser.add_argument(
@@ -57,7 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG)
+    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG, *OF_PYSYNCOBJ)
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options
