@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import raftmeta
 from raftmeta import faults
@@ -27,7 +28,6 @@ from raftmeta.compat.pysyncobj.link import Arrived, Inbox, Loaded, View
 from raftmeta.compat.pysyncobj.outbox import Outbox
 from raftmeta.compat.pysyncobj.secret import Papers
 from raftmeta.compat.pysyncobj.store import Store, Withheld
-from raftmeta.security.pki import Identity
 
 __all__ = ["CLUSTER", "Member", "engine_address"]
 
@@ -62,7 +62,7 @@ class Member:
         self._dump = dump
         self._papers: Papers | None = None
         if conf.password is not None:
-            uri = Identity(CLUSTER, "node", name).uri
+            uri = f"raftmeta://{CLUSTER}/{quote(name, safe='')}/peer"  # docs/security.md "Who a certificate names"
             self._papers = Papers(conf.password, uri, files.folder / "papers")
         self._node = self._make(self._peers)
         self._closing = threading.Event()
