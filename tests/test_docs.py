@@ -133,7 +133,7 @@ def test_what_the_architecture_places_is_there() -> None:
 def test_the_architecture_names_every_thread() -> None:
     """The names that the package gives to threads, but those of tools."""
     table = (ROOT / "ARCHITECTURE.md").read_text()
-    tools = {"backends", "conformance", "migrate", "sim", "spark", "testing"}
+    tools = {"backends", "compat", "conformance", "migrate", "sim", "spark", "testing"}
     for path in source_files(".py", ".pyx", ".hpp"):
         if path.relative_to(PACKAGE).parts[0] in tools:
             continue

@@ -39,7 +39,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("backends", "sim"),
     ("metastore",),
     ("",),  # raftmeta/__init__.py: the public names
-    ("conformance", "migrate", "testing"),
+    ("compat", "conformance", "migrate", "testing"),
     ("spark",),
     ("cli",),
 )

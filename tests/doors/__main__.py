@@ -42,6 +42,8 @@ NAMES = (
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
+# It needs a file that no package index has.
+OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups")
 OF_KAFKA_DOOR = ("groups",)
@@ -51,7 +53,10 @@ KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_KAFKA))}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ, *OF_KAFKA))}",
     )
     parser.add_argument(
         "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
@@ -67,7 +72,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS))
+    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options

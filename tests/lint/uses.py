@@ -11,6 +11,7 @@ from tests.lint.sources import imports_of, without_strings
 # Others call these names of classes that the package gives them.
 CALLED_BY_OTHERS = {
     "asyncio": {"connection_lost", "connection_made", "data_received", "get_loop", "remove_done_callback", "throw"},
+    "programs of PySyncObj": {"inc", "qsize", "rawData"},
     "http.server": {"log_message"},
     "pyspark": {
         "getDefaultReadLimit",

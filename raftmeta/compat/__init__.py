@@ -1,0 +1,1 @@
+"""Programs written for another library, run on raftmeta without a change: one package for each library."""
