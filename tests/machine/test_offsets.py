@@ -11,6 +11,7 @@ from tests.machine import commands as c
 from tests.machine import groups as g
 from tests.machine import topics as t
 from tests.machine.machines import Machine, loaded
+from tests.machine.test_rights import Guarded
 
 A0, A1, B0 = (b"a", 0), (b"a", 1), (b"b", 0)
 STATES = ["Dead", "Empty", "Preparing", "Completing", "Stable"]
@@ -306,3 +307,22 @@ def test_below_its_level_a_request_is_refused() -> None:
     machine.apply(c.command(c.LEVEL, 5))
     assert machine.apply(t.create(b"a")).status == c.COMMAND_INVALID
     assert machine.apply(t.commit({A0: 1})).status == c.COMMAND_INVALID
+
+
+def test_a_commit_needs_the_group_and_sees_the_topic() -> None:
+    machine = Guarded(
+        c.grant_of(c.READ, t.ROOT, t.ROOT[:-1] + b"0"), c.grant_of(c.READ | c.WRITE, b"groups/g", b"groups/h")
+    )
+    machine.apply(c.command(c.LEVEL, 6))
+    assert machine.apply(t.create(b"a")).status == c.OK
+    assert machine.user(t.commit, {A0: 1}).body == [t.OK]
+    assert machine.denied(t.commit, {A0: 1}, key=b"groups/x")[0] == c.READ
+    assert machine.denied(t.delete, b"a")[0] == c.WRITE
+    assert t.offsets(machine) == {A0: 1}
+
+
+def test_a_topic_that_may_not_be_read_has_no_commit() -> None:
+    machine = Guarded(c.grant_of(c.READ | c.WRITE, b"groups/", b"groups0"))
+    machine.apply(c.command(c.LEVEL, 6))
+    machine.apply(t.create(b"a"))
+    assert machine.denied(t.commit, {A0: 1})[0] == c.READ

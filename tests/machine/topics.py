@@ -37,8 +37,8 @@ def create(
     return command([CREATE, is_trial, [name, id_of(number), partitions, list(configs)]])
 
 
-def delete(name: bytes, id: bytes = b"") -> bytes:
-    return command([DELETE, [name, id]])
+def delete(name: bytes, id: bytes = b"", **envelope: Any) -> bytes:
+    return command([DELETE, [name, id]], **envelope)
 
 
 def extend(name: bytes, partitions: int, *, is_trial: bool = False) -> bytes:
