@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.kafka.nodes import Member, RawClient, doors
 
@@ -135,3 +137,19 @@ def test_a_topic_that_is_made_again_has_no_offsets(client: RawClient) -> None:
     client.ask("DeleteTopics", 5, topic_names=["again"], timeout_ms=1000)
     client.ask("Metadata", 9, topics=[{"name": "again"}], allow_auto_topic_creation=True)
     assert committed(client, "again") == {}
+
+
+def test_librdkafka_makes_a_topic_commits_and_fetches(door: int) -> None:
+    address = {"bootstrap.servers": f"127.0.0.1:{door}"}
+    admin = AdminClient(address)
+    admin.create_topics([NewTopic("real", 3, 1)])["real"].result(20)
+    assert len(admin.list_topics(timeout=20).topics["real"].partitions) == 3
+    consumer = Consumer({**address, "group.id": "real"})
+    try:
+        consumer.commit(offsets=[TopicPartition("real", 1, 41, metadata="note")], asynchronous=False)
+        told = consumer.committed([TopicPartition("real", 0), TopicPartition("real", 1)], timeout=20)
+        assert [(one.offset, one.metadata) for one in told if one.partition == 1] == [(41, "note")]
+        assert [one.offset for one in told if one.partition == 0] == [-1001]  # OFFSET_INVALID of librdkafka
+    finally:
+        consumer.close()
+    admin.delete_topics(["real"])["real"].result(20)
