@@ -1,9 +1,9 @@
 # Record logs: the batches of the partitions of Kafka's topics, kept as keys (docs/kafka-records.md).
 #
 # This module decides, at apply, what a request does: an append gives a batch its offsets, finds a producer's
-# duplicates, compacts, and lets old batches go. One request is one entry. It knows no topics: the fence of the command says that
-# the topic is there. Only this module makes, changes and removes keys of record logs; other writes to them are
-# refused (transactions.pyx).
+# duplicates, compacts, and lets old batches go. One request is one entry. It knows no topics: the fence of the command
+# says that the topic is there. Only this module makes, changes and removes keys of record logs; other writes to them
+# are refused (transactions.pyx).
 #
 # Invariants: offsets rise without a gap and are given once; a batch stays until a later record has each of its keys, or
 # a limit is passed, or a trim; of a producer's batch and its repetitions one is stored; in a compacted log each key of

@@ -15,7 +15,8 @@ from raftmeta.machine.plan cimport (Planned, compare_bytes, plan_delete, plan_pu
 from raftmeta.native.intrinsics cimport big64
 from raftmeta.native.marks cimport MARK_ZNODE_WRITE_REFUSED, mark
 from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, GROUP_WRITE, KEY_EXISTS, KEY_MISSING, NO_MEMORY,
-                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, RECORDS_WRITE, TOO_MANY_CHANGES, VALUE_TOO_LARGE, ZNODE_WRITE)
+                              NOT_A_NUMBER, NUMBER_OVERFLOW, OK, RECORDS_WRITE, TOO_MANY_CHANGES, VALUE_TOO_LARGE,
+                              ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
                                      COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
                                      COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,

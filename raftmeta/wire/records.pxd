@@ -1,7 +1,7 @@
 # Requests for record logs as msgpack (docs/formats.md "Record logs"), and the codes of their answers.
 #
 # A record log is the batches of one partition of a Kafka topic. This module knows which bytes are a request. It knows
-# no state: machine/record_logs decides what a request does. Codes are Kafka's (org.apache.kafka.common.protocol.Errors).
+# no state: machine/record_logs decides what a request does. Codes are those of Kafka's class Errors.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec

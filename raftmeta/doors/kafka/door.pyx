@@ -39,8 +39,8 @@ from raftmeta.doors.kafka.records_sweep cimport records_sweep
 from raftmeta.doors.kafka.records_topic cimport topic_logs_end
 from raftmeta.doors.kafka.requests cimport requests_answered, requests_release
 from raftmeta.doors.kafka.sasl cimport sasl_prepare
-from raftmeta.doors.kafka.state cimport (KAFKA_FRAME_BYTES_MAX, TASK_BROKER, TASK_DROP, TASK_KEEP, TASK_REQUEST, KafkaConnection,
-                                         KafkaTask)
+from raftmeta.doors.kafka.state cimport (KAFKA_FRAME_BYTES_MAX, TASK_BROKER, TASK_DROP, TASK_KEEP, TASK_REQUEST,
+                                         KafkaConnection, KafkaTask)
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.loop.loop cimport READER_KAFKA
 from raftmeta.machine.state cimport LEVEL_OF_JOIN_LEASES

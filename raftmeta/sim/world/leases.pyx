@@ -125,8 +125,8 @@ cdef uint64_t _drift_ns(const World* world) noexcept nogil:
     return <uint64_t>world.config.lease_ttl_ms * 50_000 if world.config.faults.drift_ppm != 0 else 0
 
 
-# No fault but transfers of leadership, and networks, disks and clocks as they should be. The end of a world cuts nodes off,
-# maybe the leader, so that a majority is healed alone first: from then on an election may come between.
+# No fault but transfers of leadership, and networks, disks and clocks as they should be. The end of a world cuts nodes
+# off, maybe the leader, so that a majority is healed alone first: from then on an election may come between.
 cdef bint _only_leaders_change(const World* world) noexcept nogil:
     cdef SimFaultRates rates = world.config.faults
     cdef const uint32_t* places = <const uint32_t*>&rates
