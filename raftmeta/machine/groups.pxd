@@ -19,8 +19,6 @@ from raftmeta.wire.windows cimport Bytes
 cdef status_t groups_run(Machine* machine) noexcept nogil
 # Make the group Empty; there is none. NO_MEMORY, TOO_MANY_CHANGES.
 cdef status_t groups_make_empty(Machine* machine, const Bytes* key) noexcept nogil
-# An Empty group goes, with its pending members and its offsets. As above.
-cdef status_t groups_remove_empty(Machine* machine, const Bytes* key) noexcept nogil
 # A lease takes the member `key` with it: plan its removal, and what becomes of its group. NO_MEMORY, INVARIANT_BROKEN.
 cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept nogil
 # The timer of a group is over: plan the end of its phase; that of its offsets: plan that both go. NO_MEMORY,

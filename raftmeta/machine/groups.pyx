@@ -66,12 +66,6 @@ cdef status_t groups_make_empty(Machine* machine, const Bytes* key) noexcept nog
     group.key = key[0]
     return group_store(machine, &group)
 
-cdef status_t groups_remove_empty(Machine* machine, const Bytes* key) noexcept nogil:
-    cdef Group group
-    if group_open(machine, key, &group) != GROUP_OK or not group.exists or group.record.meta.state != GROUP_EMPTY:
-        return broken(&machine.broken, BROKEN_GROUP_LEASE, machine.plan.revision, group.record.meta.members)
-    return group_delete_empty(machine, &group)
-
 # As with znodes, the end of one lease must not get stuck.
 cdef status_t groups_plan_removed(Machine* machine, const Bytes* key) noexcept nogil:
     cdef Group group
@@ -143,7 +137,13 @@ cdef status_t _offsets_over(Machine* machine, const Bytes* key) noexcept nogil:
     if (not offsets_head(machine, &parent, &head) or head.timer_revision == 0
             or head.timer_revision == machine.plan.revision):
         return OK
-    return groups_remove_empty(machine, &parent)
+    return _remove_empty(machine, &parent)
+
+cdef status_t _remove_empty(Machine* machine, const Bytes* key) noexcept nogil:
+    cdef Group group
+    if group_open(machine, key, &group) != GROUP_OK or not group.exists or group.record.meta.state != GROUP_EMPTY:
+        return broken(&machine.broken, BROKEN_GROUP_LEASE, machine.plan.revision, group.record.meta.members)
+    return group_delete_empty(machine, &group)
 
 # It has not sent the assignments (GroupCoordinator.onExpirePendingSync).
 cdef status_t _drop_leader(Machine* machine, Group* group) noexcept nogil:

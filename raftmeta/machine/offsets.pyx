@@ -6,7 +6,7 @@ from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET
 from raftmeta.machine.group_offsets cimport offsets_head, offsets_store
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, MEMBER_PENDING, GroupRecord, MemberRecord,
                                              group_read, member_read)
-from raftmeta.machine.groups cimport groups_make_empty, groups_remove_empty
+from raftmeta.machine.groups cimport groups_make_empty
 from raftmeta.machine.leases cimport Lease, leases_find, leases_renew
 from raftmeta.machine.plan cimport (Planned, plan_delete, plan_put, plan_range, plan_room, plan_touch, plan_view)
 from raftmeta.machine.topic_records cimport (OffsetKey, OffsetRecord, OffsetsMeta, TopicRecord, offset_key,
@@ -255,8 +255,6 @@ cdef status_t _delete(Machine* machine, const TopicsRequest* request) noexcept n
     status = _delete_all(machine, request, &found, &head, &has_removed)
     if status != OK:
         return status
-    if found.record.meta.state == GROUP_EMPTY and head.count == 0:
-        return groups_remove_empty(machine, &request.group)
     if not has_removed:
         return OK
     return offsets_store(machine, &request.group, &head, found.record.meta.state == GROUP_EMPTY, False)

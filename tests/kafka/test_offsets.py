@@ -97,7 +97,7 @@ def test_members_alone_commit_to_a_group_that_has_any(door: int, client: RawClie
         assert (answer["error_code"], code(answer)) == (0, SUBSCRIBED)
 
 
-def test_an_offset_is_deleted_and_its_group_with_the_last_one(client: RawClient) -> None:
+def test_an_offset_is_deleted_and_the_group_is_deleted_by_itself(client: RawClient) -> None:
     for topic in ("t", "u"):
         client.ask("OffsetCommit", 9, **asked("gone", 1, topic=topic))
     for topic, left in (("t", {("u", 0): 1}), ("u", {})):
@@ -105,6 +105,7 @@ def test_an_offset_is_deleted_and_its_group_with_the_last_one(client: RawClient)
         answer = client.ask("OffsetDelete", 0, group_id="gone", topics=topics)
         assert (answer["error_code"], code(answer)) == (0, 0)
         assert committed(client, "gone") == left
+    assert client.ask("DeleteGroups", 2, groups_names=["gone"])["results"][0]["error_code"] == 0
     answer = client.ask("OffsetDelete", 0, group_id="gone", topics=topics)
     assert (answer["error_code"], answer["topics"]) == (GROUP_ID_NOT_FOUND, [])
 

@@ -228,14 +228,25 @@ def test_offsets_end_with_their_topic() -> None:
     assert told.count == 2
 
 
-def test_the_last_offset_takes_an_empty_group_with_it() -> None:
+def test_an_empty_group_stays_without_offsets_until_its_time_ends() -> None:
+    """As with Kafka's coordinator of version 3.7 and later: kafka-consumer-groups deletes such a group itself."""
     machine, _, _ = group_in("Empty")
     machine.apply(t.commit({A0: 1, A1: 2}))
-    machine.apply(t.forget(A0))
+    ends_at = machine.lease_ms + t.RETENTION_MS
+    machine.apply(t.forget(A0, A1))
     assert g.shown(machine) is not None
-    machine.apply(t.forget(A1))
-    assert g.shown(machine) is None
-    assert t.head(machine) is None
+    machine.lease_ms = ends_at
+    (due,) = [one for one in machine.handle.due_leases(ends_at) if one[1] == ends_at]
+    machine.apply(c.expire(due))
+    assert g.shown(machine) is None and t.head(machine) is None
+
+
+def test_an_empty_group_without_offsets_can_be_deleted() -> None:
+    machine, _, _ = group_in("Empty")
+    machine.apply(t.commit({A0: 1}))
+    machine.apply(t.forget(A0))
+    assert machine.apply(g.delete()).status == c.OK
+    assert g.shown(machine) is None and t.head(machine) is None
 
 
 def test_a_deleted_group_takes_its_offsets_with_it() -> None:

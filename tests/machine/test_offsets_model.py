@@ -112,9 +112,7 @@ class Offsets(RuleBasedStateMachine):
             self.committed.pop(key, None)
         else:  # the metadata of these members is no subscription, so they may read anything
             assert answer.body == [g.OK, t.SUBSCRIBED]
-        if self.state() is None:
-            assert not self.committed
-            self.ends_at = None
+        assert self.state() == state
 
     @rule()
     def delete_group(self) -> None:

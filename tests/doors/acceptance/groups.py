@@ -363,19 +363,26 @@ def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     if trial.kind == "kafka":
         on_kafka(trial, chosen, wanted, write=write)
     else:
-        on_nodes(trial, chosen)
+        on_nodes(trial, chosen, wanted)
         if any(word in "java 3.9 SASL" for word in wanted):
             proven_on_nodes(trial)
 
 
-def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
+def on_nodes(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str]) -> None:
     """Three nodes of raftmeta. Clients that read topics need them there."""
     topics = {client.name: f"topic{number}" for number, client in enumerate(chosen)}
+    others: dict[str, Callable[[str, Path], None]] = {
+        "kafka-consumer-groups": lambda address, place: tools(trial, address, place, "tools"),
+        "connect": lambda address, place: share_connectors(trial, address, place),
+    }
+    others = {name: doing for name, doing in others.items() if any(word in name for word in wanted)}
     with ExitStack() as stack:
         nodes = KafkaNodes(trial.folder / "nodes")
         with trial.check("the nodes serve"):
             stack.enter_context(nodes)
-        if needed := [topics[client.name] for client in chosen if client.has_topic]:
+        needed = [topics[client.name] for client in chosen if client.has_topic]
+        needed += ["tools"] if "kafka-consumer-groups" in others else []
+        if needed:
             with trial.check("topics are made"):
                 make_topics(trial, nodes.address, needed)
         for client in chosen:
@@ -388,6 +395,13 @@ def on_nodes(trial: Trial, chosen: Sequence[Client]) -> None:
                 trial.tell(f"{client.name}: {type(error).__name__}")
             finally:
                 group.kill()
+        for name, doing in others.items():
+            place = trial.folder / name
+            place.mkdir()
+            try:
+                doing(nodes.address, place)
+            except Exception as error:
+                trial.tell(f"{name}: {type(error).__name__}")
         if any(client.name == "java AbstractCoordinator" for client in chosen):
             outlives_nodes(trial, nodes)
 
