@@ -43,7 +43,8 @@ class Workers(Workload):
 
     @classmethod
     def grants(cls) -> tuple[Grant, ...]:
-        return ((("read", "write", "watch", "lease"), f"{cls.name}/"),)
+        rights = ("read", "write", "watch", "lease")
+        return ((rights, f"{cls.name}/"), (rights, f"groups/{cls.name}/"))
 
     async def step(self) -> None:
         choice = self.client.random.random()
