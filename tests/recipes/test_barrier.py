@@ -12,7 +12,7 @@ import pytest
 import raftmeta
 import raftmeta.operations
 from raftmeta import recipes
-from raftmeta.recipes.barrier import DoubleBarrier
+from raftmeta.recipes.double_barrier import DoubleBarrier
 from raftmeta.recipes.keys import prefix_of
 from tests.node.nodes import running
 from tests.processes.waiting import wait_until
@@ -75,7 +75,7 @@ def test_who_gives_up_is_out_before_enter_raises(
     async def forget(lease: object) -> None:
         """The store could not be asked."""
 
-    monkeypatch.setattr("raftmeta.recipes.barrier.give_up_lease", forget)
+    monkeypatch.setattr("raftmeta.recipes.double_barrier.give_up_lease", forget)
     monkeypatch.setattr("raftmeta.recipes.held.give_up_lease", forget)
     one, two = (face(nodes["a"]).recipe("DoubleBarrier", name, 2, ttl_s=60) for _ in range(2))
     for _ in range(2):

@@ -17,6 +17,7 @@ RECIPES = {
     "candidacy": {"standing"},
     "claims": set(),
     "counter": set(),
+    "double_barrier": set(),
     "election": {"candidacy"},
     "group": set(),
     "lock": set(),
