@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("aio", "clients", "faults", "prometheus", "recovery", "snapshot"),
     ("node",),
     ("backends", "sim"),
-    ("metastore",),
+    ("metastore", "rest"),
     ("",),  # raftmeta/__init__.py: the public names
     ("conformance", "migrate", "testing"),
     ("spark",),
@@ -71,6 +71,7 @@ PUBLIC_PARTS = {
     "prometheus",
     "recipes",
     "recovery",
+    "rest",
     "results",
     "scan",
     "security",
