@@ -1,4 +1,4 @@
-"""The REST protocol, request by request, on raftmeta's server and on the reference server: docs/rest.md is their rule."""
+"""The REST protocol, request by request, on raftmeta's server and on the reference server (docs/rest.md)."""
 
 from __future__ import annotations
 
