@@ -16,6 +16,7 @@ BIG = bytes(range(256)) * 256
 CHANGES = 100
 KEY_BYTES = 480  # the longest that every back end takes
 MANY = 3000  # more of them than one answer of a node holds
+MULTI = 100  # operations of one multi, which every back end takes
 
 
 @check(AREA, "fetch gives a future: the value, or none")
@@ -139,13 +140,13 @@ def _(kit: Kit) -> None:
 def _(kit: Kit) -> None:
     storage, namespace = kit.first.storage, kit.name("space") + "/"
     keys = [f"{namespace}{number:06}".ljust(KEY_BYTES, "k") for number in range(MANY)]
-    for first in range(0, MANY, MANY // 3):
-        storage.multi([Create(key, "") for key in keys[first : first + MANY // 3]])
+    for first in range(0, MANY, MULTI):
+        storage.multi([Create(key, "") for key in keys[first : first + MULTI]])
     found = storage.children(namespace)
     equal(len(found), MANY, "how many of them")
     equal(found, frozenset(keys), "the keys")
-    for first in range(0, MANY, MANY // 3):
-        storage.multi([Delete(key) for key in keys[first : first + MANY // 3]])
+    for first in range(0, MANY, MULTI):
+        storage.multi([Delete(key) for key in keys[first : first + MULTI]])
 
 
 @check(AREA, "multi is refused in plain words where it is not promised", lacks="multi")

@@ -61,7 +61,7 @@ def test_processes_of_one_machine_connect_through_the_folder(tmp_path: Path) -> 
 
 
 def test_an_unknown_scheme_names_those_that_are_installed() -> None:
-    with pytest.raises(raftmeta.ConfigError, match=r"embedded, pysyncobj, raft, raft\+unix, zookeeper"):
+    with pytest.raises(raftmeta.ConfigError, match=r"consul, embedded, etcd, pysyncobj, raft, raft\+unix, zookeeper"):
         raftmeta.connect("nowhere://127.0.0.1:2181")
 
 
@@ -73,6 +73,17 @@ def test_an_unknown_scheme_names_those_that_are_installed() -> None:
         ("pysyncobj://127.0.0.1:1?ttl_s=soon", "ttl_s"),
         ("pysyncobj://127.0.0.1:1?ttl_s=1&ttl_s=2", "url"),
         ("pysyncobj://", "url"),
+        ("consul://", "url"),
+        ("consul://127.0.0.1:1?colour=red", "colour"),
+        ("consul://127.0.0.1:1?ttl_s=5", "ttl_s"),
+        ("etcd://", "url"),
+        ("etcd://127.0.0.1", "url"),
+        ("etcd://127.0.0.1:1?colour=red", "colour"),
+        ("etcd://127.0.0.1:1?user=secret", "user"),
+        ("etcd://127.0.0.1:1?ttl_s=0", "ttl_s"),
+        ("etcd://127.0.0.1:1?cert=c", "cert"),
+        ("etcd://127.0.0.1:1?ca=/nowhere", "ca"),
+        ("etcd://127.0.0.1:1/a?prefix=b", "prefix"),
         ("raft://", "url"),
         ("raft://127.0.0.1:1/a?prefix=b", "prefix"),
         ("raft://127.0.0.1:1?colour=red", "colour"),

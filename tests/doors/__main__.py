@@ -7,6 +7,7 @@ python -m tests.doors kafka_kills --minutes 10
 python -m tests.doors kazoo --kill-every 5  each server in turn is killed while no client is connected to it
 python -m tests.doors kafka --result kafka.json   keep the checks and their times
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
+python -m tests.doors etcd                  the back end etcd:// on real servers of etcd
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 
@@ -38,13 +39,17 @@ NAMES = (
     *("migrate", "assignors"),
 )
 LONG = ("kafka_kills",)
+# Our back ends on the real servers of others. `--on` means nothing to them.
+BACK_ENDS = ("etcd", "consul")
 # Of Kafka's protocol. They run on a real Kafka only, because raftmeta has no door for it yet.
 OF_KAFKA = ("kafka_messages", "groups")
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./build.sh doors", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *OF_KAFKA))}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_KAFKA))}"
+    )
     parser.add_argument("--on", choices=sorted([*KINDS, "kafka"]), default="door", help="the servers; door by default")
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
     parser.add_argument(
@@ -57,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG)
+    known = OF_KAFKA if options.on == "kafka" else (*NAMES, *LONG, *BACK_ENDS)
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options

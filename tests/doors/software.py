@@ -1,8 +1,8 @@
 """The real servers and clients of the acceptance: which versions, and where they lie.
 
 Jars come from Maven Central through Maven, Python packages from PyPI through pip, ClickHouse and PostgreSQL from
-Debian. Everything is fetched once into a folder of the user's cache, named by its version, and nothing into the
-checkout. A thing that cannot be had raises Missing, which says why.
+Debian. Go builds etcd and Consul from the Go module proxy. Everything is fetched once into a folder of the user's
+cache, named by its version, and nothing into the checkout. A thing that cannot be had raises Missing, which says why.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.processes.program import ProgramFailed, run_program
 
 FETCH_S = 900.0
 COMPILE_S = 120.0
+BUILD_S = 2400.0
 PROGRAMS = Path(__file__).parent / "programs"
 ZOOKEEPER_VERSION = "3.9.5"
 KAZOO_VERSION = "2.11.0"
@@ -125,12 +126,74 @@ CONNECT = Jars(
         "org.slf4j:slf4j-reload4j:1.7.36",
     ),
 )
+CASSANDRA_VERSION = "5.0.9"
+CASSANDRA = Jars(f"cassandra-{CASSANDRA_VERSION}", (f"org.apache.cassandra:cassandra-all:{CASSANDRA_VERSION}",))
 CONFLUENT_VERSION, AIOKAFKA_VERSION, KAFKA_PYTHON_VERSION = "2.16.1", "0.14.0", "3.0.12"
 KAFKA_PYTHON_CLIENTS = (
     f"confluent-kafka=={CONFLUENT_VERSION}",
     f"aiokafka=={AIOKAFKA_VERSION}",
     f"kafka-python=={KAFKA_PYTHON_VERSION}",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GoProgram:
+    """A program that Go builds from a module. `go install` refuses a module with replace lines, and these have some: so
+    a module of our own requires it. gets: versions that the module's own tree uses and its go.mod does not name.
+    """
+
+    name: str
+    version: str
+    module: str
+    library: str
+    program: str
+    excludes: tuple[str, ...] = ()
+    gets: tuple[str, ...] = ()
+
+    def path(self) -> Path:
+        """Where the program is; built if it is not there yet, which takes minutes."""
+        return _made(f"{self.name}-{self.version}", self._build) / self.name
+
+    @property
+    def is_built(self) -> bool:
+        return (cache() / f"{self.name}-{self.version}" / self.name).exists()
+
+    def _build(self, folder: Path) -> None:
+        go = _found("go", "the Go toolchain 1.26")
+        with tempfile.TemporaryDirectory() as scratch:
+            excludes = "".join(f"exclude {one}\n" for one in self.excludes)
+            Path(scratch, "go.mod").write_text(
+                f"module built\n\ngo 1.26.0\n\nrequire {self.module} v{self.version}\n\n{excludes}"
+            )
+            Path(scratch, "tools.go").write_text(f'//go:build tools\n\npackage built\n\nimport _ "{self.library}"\n')
+            settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
+            build = ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / self.name), self.program]
+            for number, words in enumerate((["mod", "tidy"], *(["get", one] for one in self.gets), build)):
+                log = Path(scratch, f"go{number}.log")
+                run_program([go, *words], log=log, folder=Path(scratch), environment=settings, timeout_s=BUILD_S)
+
+
+ETCD = GoProgram(
+    "etcd", "3.7.3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3/etcdmain", "go.etcd.io/etcd/server/v3"
+)
+CONSUL = GoProgram(
+    "consul",
+    "1.22.7",
+    "github.com/hashicorp/consul",
+    "github.com/hashicorp/consul/command",
+    "github.com/hashicorp/consul",
+    excludes=("github.com/hashicorp/go-msgpack v1.1.5", "github.com/hashicorp/go-msgpack v1.1.6"),
+    gets=("github.com/hashicorp/consul/api@v1.34.1",),
+)
+
+
+def etcd() -> Path:
+    return ETCD.path()
+
+
+def consul() -> Path:
+    """Its licence is for tests only: nothing of it is shipped."""
+    return CONSUL.path()
 
 
 def cache() -> Path:
