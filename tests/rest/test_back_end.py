@@ -1,4 +1,4 @@
-"""http:// keeps the contracts of its promises, on three nodes of raftmeta and on the reference server."""
+"""http:// keeps the contracts of its promises on a node of raftmeta."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import pytest
 import raftmeta
 from raftmeta.conformance import CHECKS, Check, Kit, outcome_of
 from tests.conformance.kits import opened
-from tests.rest.servers import asking, own_server, reference_server, why_no_reference
-
-SERVERS = ["raftmeta"] if why_no_reference() else ["raftmeta", "reference"]
+from tests.rest.servers import asking, own_server
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def kit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
-    serve = own_server if request.param == "raftmeta" else reference_server
-    with serve(tmp_path_factory.mktemp(request.param)) as addresses, asking(addresses.split(",")[0]):
-        url = f"http://{addresses}/suite?ttl_s=3"
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
+    with own_server(tmp_path_factory.mktemp("raftmeta")) as addresses, asking(addresses.split(",")[0]):
+        url = f"http://{addresses}?ttl_s=3"
         with opened([url, url], party_url=url, has_owners=True) as kit:
             yield kit
 
@@ -26,7 +23,7 @@ def kit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_each_contract_holds_where_it_is_promised(check: Check, kit: Kit) -> None:
     outcome = outcome_of(check, kit)
-    needs_servers = check.servers or check.one_server  # a kill of a node: test_nodes.py
+    needs_servers = check.servers or check.one_server  # which no test of this file has
     could_run = "not run" if needs_servers else "passed"
     wanted = could_run if check.is_promised(kit.capabilities) else "not promised"
     assert (outcome.state, outcome.why if outcome.state == "failed" else "") == (wanted, "")
