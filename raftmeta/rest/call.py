@@ -2,8 +2,8 @@
 
 It decides how a write is done at most once. A request with a session and the header `Idempotency-Key: SLOT/NUMBER`
 writes a record of itself in the same transaction, under a key of its session. The request that comes again finds the
-record, on any node, and gets the answer of the first one, with `Idempotency-Replayed: true`. A slot has one record, that
-of its newest number, and goes with its session. So the records of a client stay as few as its slots.
+record, on any node, and gets the answer of the first one, with `Idempotency-Replayed: true`. A slot has one record, of
+its newest number, and goes with its session. So the records of a client stay as few as its slots.
 """
 
 from __future__ import annotations

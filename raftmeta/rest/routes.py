@@ -110,7 +110,9 @@ _FIELDS: dict[str, dict[str, Any]] = {
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/openapi.json", get_document),
     Route("GET", "/v1/status", get_status),
-    Route("POST", "/v1/sessions", sessions.begin_session, body="json", fields=("ttl_s",), answers=(201,), errors=(415,)),
+    Route(
+        "POST", "/v1/sessions", sessions.begin_session, body="json", fields=("ttl_s",), answers=(201,), errors=(415,),
+    ),
     Route("PUT", "/v1/sessions/{session}", sessions.keep_session, errors=(404,)),
     Route("DELETE", "/v1/sessions/{session}", sessions.end_session, answers=(204,)),
     Route("GET", "/v1/keys", keys.list_keys, query=("prefix", "start", "limit", "keys_only", "revision", "local")),
