@@ -30,7 +30,7 @@ FIRST_S = 0.1
 
 
 def _range(call: Call) -> dict[str, str]:
-    """What to watch. Raises InvalidArgument."""
+    """The keys to watch. Raises InvalidArgument."""
     given = [name for name in ("key", "prefix", "group", "election") if name in call.query]
     if len(given) != 1:
         raise InvalidArgument("key, prefix, group, election: one of them says what to watch", field="key")

@@ -1,4 +1,4 @@
-"""What an answer says when a request was not done: a status, and a body that tells the fate of the request.
+"""The answer to a request that was not done: a status, and a body that tells the fate of the request.
 
     {"error": "key_exists", "fate": "refused", "message": "...", "revision": 17}
 
@@ -35,7 +35,7 @@ class Superseded(OutcomeUnknown):
 
 
 class Missing(Refused):
-    """What was named in the path is not there."""
+    """The path names a thing that is not there."""
 
 
 class HttpRefused(NotExecuted):

@@ -124,7 +124,7 @@ class Principals:
         return Client(self._url, cluster=self._cluster, name="rest", user=user, password=password)
 
     def _forget_oldest(self) -> None:
-        """Of those that nobody uses now."""
+        """Close clients that nobody uses now."""
         too_many = max(0, len(self._known) - PRINCIPALS_MAX)
         for name in [name for name, one in self._known.items() if not one.is_used][:too_many]:
             self._close(name)

@@ -9,8 +9,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from raftmeta.rest import changes, keys, places, sessions
 from raftmeta.rest.call import Call, json_response
+from raftmeta.rest.changes import get_changes
+from raftmeta.rest.keys import delete_key, get_key, list_keys, put_key, transact
+from raftmeta.rest.places import get_election, get_group, join_group, leave_group, nominate, withdraw
+from raftmeta.rest.sessions import begin_session, end_session, keep_session
 from raftmeta.version import VERSION
 
 __all__ = ["ROUTES", "Route", "document"]
@@ -111,44 +114,44 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/openapi.json", get_document),
     Route("GET", "/v1/status", get_status),
     Route(
-        "POST", "/v1/sessions", sessions.begin_session, body="json", fields=("ttl_s",), answers=(201,), errors=(415,),
+        "POST", "/v1/sessions", begin_session, body="json", fields=("ttl_s",), answers=(201,), errors=(415,),
     ),
-    Route("PUT", "/v1/sessions/{session}", sessions.keep_session, errors=(404,)),
-    Route("DELETE", "/v1/sessions/{session}", sessions.end_session, answers=(204,)),
-    Route("GET", "/v1/keys", keys.list_keys, query=("prefix", "start", "limit", "keys_only", "revision", "local")),
+    Route("PUT", "/v1/sessions/{session}", keep_session, errors=(404,)),
+    Route("DELETE", "/v1/sessions/{session}", end_session, answers=(204,)),
+    Route("GET", "/v1/keys", list_keys, query=("prefix", "start", "limit", "keys_only", "revision", "local")),
     Route(
-        "GET", "/v1/keys/{key}", keys.get_key, query=("revision", "local"), headers=("If-None-Match",),
+        "GET", "/v1/keys/{key}", get_key, query=("revision", "local"), headers=("If-None-Match",),
         answers=(200, 304), errors=(404, 410),
     ),
     Route(
-        "PUT", "/v1/keys/{key}", keys.put_key, query=("ephemeral",), headers=("If-Match", "If-None-Match", *_GUARDS),
+        "PUT", "/v1/keys/{key}", put_key, query=("ephemeral",), headers=("If-Match", "If-None-Match", *_GUARDS),
         body="bytes", answers=(200, 201), errors=(404, 412, 413, *_WRITES),
     ),
-    Route("DELETE", "/v1/keys/{key}", keys.delete_key, headers=("If-Match", *_GUARDS), errors=(404, 412, *_WRITES)),
+    Route("DELETE", "/v1/keys/{key}", delete_key, headers=("If-Match", *_GUARDS), errors=(404, 412, *_WRITES)),
     Route(
-        "POST", "/v1/transactions", keys.transact, headers=_GUARDS, body="json", fields=("checks", "operations"),
+        "POST", "/v1/transactions", transact, headers=_GUARDS, body="json", fields=("checks", "operations"),
         errors=(404, 412, 413, 415, *_WRITES),
     ),
     Route(
-        "GET", "/v1/changes", changes.get_changes, query=("key", "prefix", "group", "election", "after", "wait_s"),
+        "GET", "/v1/changes", get_changes, query=("key", "prefix", "group", "election", "after", "wait_s"),
         headers=("Last-Event-ID",), errors=(410,),
     ),
-    Route("GET", "/v1/groups/{group}", places.get_group, query=("local",)),
+    Route("GET", "/v1/groups/{group}", get_group, query=("local",)),
     Route(
-        "PUT", "/v1/groups/{group}/members/{member}", places.join_group, query=("owner",),
+        "PUT", "/v1/groups/{group}/members/{member}", join_group, query=("owner",),
         headers=("Raftmeta-Session", "Raftmeta-Fence"), body="bytes", answers=(200, 201), errors=(413, *_WRITES),
     ),
     Route(
-        "DELETE", "/v1/groups/{group}/members/{member}", places.leave_group, headers=("Raftmeta-Session",),
+        "DELETE", "/v1/groups/{group}/members/{member}", leave_group, headers=("Raftmeta-Session",),
         answers=(204,), errors=(409,),
     ),
-    Route("GET", "/v1/elections/{service}", places.get_election, query=("local",)),
+    Route("GET", "/v1/elections/{service}", get_election, query=("local",)),
     Route(
-        "PUT", "/v1/elections/{service}/candidates/{candidate}", places.nominate, query=("owner",),
+        "PUT", "/v1/elections/{service}/candidates/{candidate}", nominate, query=("owner",),
         headers=("Raftmeta-Session", "Raftmeta-Fence"), body="bytes", answers=(200, 201), errors=(413, *_WRITES),
     ),
     Route(
-        "DELETE", "/v1/elections/{service}/candidates/{candidate}", places.withdraw, headers=("Raftmeta-Session",),
+        "DELETE", "/v1/elections/{service}/candidates/{candidate}", withdraw, headers=("Raftmeta-Session",),
         answers=(204,), errors=(409,),
     ),
 )  # fmt: skip

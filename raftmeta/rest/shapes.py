@@ -1,7 +1,7 @@
 """Records, operations and fences as JSON and as headers, in both directions.
 
 A key is text. A key that is none is shown as "key_base64". Values are base64 in JSON, and plain bytes as a body of
-their own. Whatever comes from outside is checked here, and an InvalidArgument names the field.
+their own. Input from outside is checked here, and an InvalidArgument names the field.
 """
 
 from __future__ import annotations
