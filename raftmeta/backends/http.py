@@ -50,7 +50,7 @@ SILENT_S = 5.0  # of a stream, which says something once a second
 PAUSE_S = 0.1
 STREAM_S = 5.0
 LOOK_S = 5.0
-_KINDS = {"missing": errors.KeyMissing, "superseded": OutcomeUnknown}
+_KINDS: dict[str, type[errors.RaftmetaError]] = {"missing": errors.KeyMissing, "superseded": OutcomeUnknown}
 _AGAIN = (503, 502)  # certainly not executed: another server may do it
 
 
