@@ -2,7 +2,8 @@
 //
 //     node server.mjs PORT [HISTORY]
 //
-// It shows what a server has to do, and passes the conformance suite through http://. It keeps nothing over its end,
+// It shows what a server has to do, and answers the requests of test_protocol.py. It fails elections of the conformance
+// suite, so no program is to rely on it. It keeps nothing over its end,
 // knows no users, and remembers the last HISTORY revisions.
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
