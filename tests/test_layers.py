@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("aio", "clients", "doctor", "faults", "prometheus", "snapshot"),
     ("node", "recovery"),
     ("backends", "sim"),
-    ("metastore",),
+    ("metastore", "rest"),
     ("",),  # raftmeta/__init__.py: the public names
     ("compat", "conformance", "migrate", "testing"),
     ("spark",),
@@ -72,6 +72,7 @@ PUBLIC_PARTS = {
     "prometheus",
     "recipes",
     "recovery",
+    "rest",
     "results",
     "scan",
     "security",

@@ -37,6 +37,7 @@ NEED_AN_EXTRA = (
     "raftmeta.migrate.live",
     "raftmeta.cli.",
     "raftmeta.prometheus",
+    "raftmeta.rest",
     "raftmeta.security.pki",
     "raftmeta.testing.plugin",
 )

@@ -293,18 +293,31 @@ class HttpServers:
         connection.close()
 
     # --- an answer without an end -------------------------------------------------------------------------------------
-    def stream(self, path: str, body: bytes, headers: Mapping[str, str], *, judge: Judge, timeout_s: float) -> Stream:
-        """Begin an answer of the first server that gives one. Raises NotExecuted, and what judge raises."""
+    def stream(
+        self,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        judge: Judge,
+        timeout_s: float,
+        method: str = "POST",
+        silence_s: float | None = None,
+    ) -> Stream:
+        """Begin an answer of the first server that gives one. Raises NotExecuted, and what judge raises.
+
+        silence_s: how long a line may be waited for; then it is a TimeoutError.
+        """
         why: object = "no server"
         for address in self.order():
             self._check_open()
             try:
                 connection = _Connection(address, self._context, min(timeout_s, CONNECT_S))
                 try:
-                    response = connection.begin("POST", path, body, headers, timeout_s)
+                    response = connection.begin(method, path, body or None, headers, timeout_s)
                     if response.status != http.client.OK:
                         judge(Answer(response.status, dict(response.getheaders()), response.read()))
-                    connection.socket.settimeout(None)
+                    connection.socket.settimeout(silence_s)
                     return Stream(connection, response)
                 except BaseException:
                     connection.close()

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -46,7 +47,7 @@ def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     return peers
 
 
-def config_of(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.Config:
+def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_clients: bool = False) -> raftmeta.Config:
     """Settings from a TOML file whose names are those of Config."""
     settings: dict[str, Any] = {}
     if path is not None:
@@ -61,6 +62,8 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.C
         settings["insecure"] = True
     if has_rights:
         settings["rights_required"] = True
+    if has_local_clients:
+        settings["local_clients"] = True
     return raftmeta.Config(**settings)
 
 
@@ -90,6 +93,10 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool) -> raftmeta.C
     metavar="HOST:PORT",
     help="Where to accept Kafka's clients (docs/kafka.md).",
 )
+@click.option("--http", "http_listen", metavar="HOST:PORT", help="Serve the REST protocol there (docs/rest.md).")
+@click.option("--http-cert", metavar="FILE", help="Certificate of the REST server, which then speaks https.")
+@click.option("--http-key", metavar="FILE", help="Its private key.")
+@click.option("--http-ca", metavar="FILE", help="Serve only clients whose certificate one of these authorities signed.")
 @click.option("--metrics", "metrics_listen", metavar="HOST:PORT", help="HTTP: /metrics, /livez and /readyz.")
 @click.option("--cluster", default="default", show_default=True, help="Name of the cluster.")
 @click.option(
@@ -127,6 +134,10 @@ def serve(
     client_listen: str | None,
     zookeeper_listen: str | None,
     kafka_listen: str | None,
+    http_listen: str | None,
+    http_cert: str | None,
+    http_key: str | None,
+    http_ca: str | None,
     metrics_listen: str | None,
     cluster: str,
     config_path: Path | None,
@@ -170,14 +181,15 @@ def serve(
             zookeeper_listen=zookeeper_listen,
             kafka_listen=kafka_listen,
             cluster=cluster,
-            config=config_of(config_path, insecure, has_rights),
+            config=config_of(config_path, insecure, has_rights, http_listen is not None),
             encryption=encryption,
             tls=tls,
             audit=_audit(audit_folder, audit_settings),
         )
         with node:
             log = node.log_events()
-            with _metrics_server(node, metrics_listen, insecure):
+            rest = _rest_server(data_dir, http_listen, cluster, (http_cert, http_key, http_ca), insecure)
+            with _metrics_server(node, metrics_listen, insecure), rest:
                 click.echo(f"raftmeta: {name} runs", err=True)
                 wants_token = has_rights or new_admin_token
                 while not ended.wait(LOOK_S) and log.is_alive():
@@ -244,6 +256,28 @@ def _metrics_server(node: raftmeta.Node, address: str | None, insecure: bool) ->
     except ModuleNotFoundError:
         fail("--metrics needs prometheus-client: pip install 'raftmeta[prometheus]'", WRONG_USE)
     return prometheus.serve(node, address, insecure=insecure)
+
+
+def _rest_server(
+    data_dir: Path, address: str | None, cluster: str, files: tuple[str | None, ...], insecure: bool
+) -> AbstractContextManager[object]:
+    """It is a client of the node through its folder: so the rights of each principal hold."""
+    if address is None:
+        return nullcontext()
+    try:
+        from raftmeta import rest
+    except ModuleNotFoundError:
+        fail("--http needs Starlette and uvicorn: pip install 'raftmeta[web]'", WRONG_USE)
+    certificate, key, authorities = files
+    return rest.serve(
+        f"raft+unix://{quote(str(data_dir.absolute()))}",
+        address,
+        cluster=cluster,
+        certificate=certificate,
+        key=key,
+        authorities=authorities,
+        insecure=insecure,
+    )
 
 
 COMMANDS = (serve,)
