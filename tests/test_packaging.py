@@ -28,7 +28,7 @@ from tests.lint.sources import ROOT, module_name, source_files
 
 SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
 DEPENDENCIES = ("lmdb", "msgpack")
-INSTALLED_BYTES_MAX = 15_000_000
+INSTALLED_BYTES_MAX = 18_000_000
 # These import what comes with an extra of pyproject.toml. pytest brings its own plug-in.
 NEED_AN_EXTRA = (
     "raftmeta.metastore.zookeeper",
@@ -182,7 +182,7 @@ def test_the_wheel_carries_no_symbols(wheel: Path) -> None:
 
 
 def test_the_wheel_is_small(wheel: Path) -> None:
-    """It took 26 MB when its symbols came along, and takes 11."""
+    """It would take twice as much if its symbols came along, and takes 16 MB with the Kafka door."""
     with zipfile.ZipFile(wheel) as archive:
         assert sum(file.file_size for file in archive.infolist()) < INSTALLED_BYTES_MAX
 

@@ -1,9 +1,8 @@
-"""REST servers for tests: raftmeta's own over nodes of this process, and the reference server in JavaScript."""
+"""REST servers for tests, over nodes of this process."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,16 +10,9 @@ import httpx
 
 from raftmeta import rest
 from tests.client.nodes import serving
-from tests.processes.program import Program
 from tests.processes.waiting import free_addresses, wait_until
 
-REFERENCE = Path(__file__).parent / "reference" / "server.mjs"
 START_S = 30.0
-
-
-def why_no_reference() -> str:
-    """Why the reference server cannot run here; empty: it can."""
-    return "" if shutil.which("node") else "there is no node (JavaScript)"
 
 
 @contextlib.contextmanager
@@ -47,11 +39,3 @@ def own_server(folder: Path, *, names: str = "a") -> Iterator[str]:
         for place, address in zip(places, addresses, strict=True):
             stack.enter_context(rest.serve(f"raft://{place}", address))
         yield ",".join(addresses)
-
-
-@contextlib.contextmanager
-def reference_server(folder: Path) -> Iterator[str]:
-    (address,) = free_addresses(1)
-    port = address.rpartition(":")[2]
-    with Program(["node", str(REFERENCE), port], log=folder / "reference.log"):
-        yield address

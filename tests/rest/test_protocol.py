@@ -1,4 +1,4 @@
-"""The REST protocol, request by request, on raftmeta's server and on the reference server (docs/rest.md)."""
+"""The REST protocol, request by request (docs/rest.md)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.rest.servers import asking, own_server, reference_server, why_no_reference
+from tests.rest.servers import asking, own_server
 
-SERVERS = ["raftmeta"] if why_no_reference() else ["raftmeta", "reference"]
 STREAM = {"Accept": "text/event-stream"}
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def http(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    serve = own_server if request.param == "raftmeta" else reference_server
-    with serve(tmp_path_factory.mktemp(request.param)) as address, asking(address) as client:
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with own_server(tmp_path_factory.mktemp("rest")) as address, asking(address) as client:
         yield client
 
 
