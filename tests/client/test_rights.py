@@ -307,7 +307,11 @@ def test_a_password_is_proved_only_where_nobody_can_listen(tmp_path: Path) -> No
 def test_every_member_decides_alike(tmp_path: Path) -> None:
     """Three members; ask through each, also for what is denied. All have one state afterwards."""
     with serving(tmp_path, names="abc") as (nodes, url):
-        wait_until(lambda: nodes["a"].status().feature_level >= 3, timeout_s=20, what="the level of rights")
+        wait_until(
+            lambda: all(node.status().feature_level >= 3 for node in nodes.values()),
+            timeout_s=20,
+            what="the level of rights",
+        )
         auth = nodes["b"].auth
         auth.put_user("user", "correct horse")
         auth.put_role("a")
