@@ -56,7 +56,7 @@ async def look(program: Any, group: str) -> dict[str, Any]:
 
 
 def incomplete(seen: dict[str, Any], members: int) -> str | None:
-    """What a group lacks, that was seen by look(); None: so many members own every resource, each resource once."""
+    """The fault of a group that look() saw; None: so many members own every resource, each resource once."""
     owned = [resource for owned in seen["owners"].values() for resource in owned]
     told = f"{seen['state']}, generation {seen['generation']}"
     if seen["state"] != "Stable":
@@ -70,7 +70,7 @@ def incomplete(seen: dict[str, Any], members: int) -> str | None:
 
 @dataclass(slots=True)
 class Churned:
-    """What a run found. times_s: until the group was complete after each kind of strike."""
+    """The findings of a run. times_s: until the group was complete after each kind of strike."""
 
     strikes: int = 0
     generations: int = 0

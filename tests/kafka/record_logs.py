@@ -81,7 +81,7 @@ def hash_of(key: bytes) -> bytes:
 
 
 def shown(machine: Machine, log: bytes = LOG) -> Shown | None:
-    """What its keys say, with the counts of its head looked at; None: there is no such log."""
+    """The log as its keys have it; the counts of its head are checked. None: there is no such log."""
     records, _ = machine.results(c.read_range(log, log + b"\1"))[0]
     if not records:
         return None

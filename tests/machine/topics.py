@@ -75,7 +75,7 @@ class Head(NamedTuple):
 
 
 def head(machine: Machine, key: bytes = g.KEY) -> Head | None:
-    """What the head of the group's offsets says; None: it has none."""
+    """The head of the group's offsets, read; None: it has none."""
     found = machine.results(c.get(key + b"\1\0"))[0]
     if found is None:
         return None
