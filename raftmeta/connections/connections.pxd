@@ -49,5 +49,7 @@ cdef void connections_flush(Connections* connections) noexcept nogil
 cdef void connections_expire(Connections* connections) noexcept nogil
 cdef void connections_drop_revoked(Connections* connections) noexcept nogil
 cdef void connections_sweep(Connections* connections) noexcept nogil
+# Whether others wait for room, or soon must.
+cdef bint connections_are_pressed(const Connections* connections) noexcept nogil
 # Close those that hold the most while answers of all of them together have more than `most` bytes.
 cdef void connections_relieve(Connections* connections, uint64_t most) noexcept nogil

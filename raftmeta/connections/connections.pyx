@@ -206,9 +206,10 @@ cdef void _set_reading(Connections* connections, Connection* connection) noexcep
         connection.is_reading = is_reading
         if not _watch_descriptor(connections, connection, posix.EPOLL_CTL_MOD):
             connection_fail(connections, connection)
-    if (connections.rules.is_room_common and connection.received.size != 0 and not is_reading
-            and connection.state == CONNECTION_OPEN and not connection.waits_for_turn):
-        connection_wait(connections, connection)    # others may have to make room for it
+    # One that is blocked is looked at when its socket takes bytes. Nothing else tells the others of room.
+    if (connections.rules.is_room_common and not is_reading and not connection.waits_for_turn
+            and (connection.received.size != 0 or not connection.is_blocked)):
+        connection_wait(connections, connection)
 
 
 # Whether so many more bytes of what is no whole frame yet may be kept.
@@ -359,7 +360,7 @@ cdef void connections_wake(Connections* connections) noexcept nogil:
         connection.paused_ns = 0
         if connection.state == CONNECTION_CONNECTING or connection.state == CONNECTION_OPEN:
             connections.rules.go(connections, connection)
-            connection_resume(connections, connection)
+        connection_resume(connections, connection)
     connections.waiting.drop_front(count)
 
 
@@ -407,13 +408,13 @@ cdef bint _are_parts_pressed(const Connections* connections) noexcept nogil:
     return connections.part_bytes >= connections.limits.part_bytes_max // 2
 
 
-cdef bint _is_pressed(const Connections* connections) noexcept nogil:
+cdef bint connections_are_pressed(const Connections* connections) noexcept nogil:
     return (_are_parts_pressed(connections) or connections.bytes_under_way >= connections.limits.bytes_under_way_max
             or connections.answer_bytes >= connections.limits.memory_max)
 
 
 cdef void connections_sweep(Connections* connections) noexcept nogil:
-    cdef uint64_t unread_ns = (connections.limits.unread_pressed_ns if _is_pressed(connections)
+    cdef uint64_t unread_ns = (connections.limits.unread_pressed_ns if connections_are_pressed(connections)
                                else connections.limits.unread_ns)
     cdef bint are_parts_pressed = _are_parts_pressed(connections)
     cdef Connection* connection

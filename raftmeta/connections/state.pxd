@@ -66,7 +66,7 @@ cdef struct ConnectionLimits:
     uint64_t part_bytes_max     # what is no whole request yet, of all connections
     uint64_t unread_ns          # so long the other side may leave what it was sent
     uint64_t unread_pressed_ns  # the same while others wait for room
-    uint64_t sweep_ns           # connections are looked at for their age once in so long
+    uint64_t sweep_ns           # connections are looked at for their age once in so long; more often under pressure
     Quotas quotas               # of one principal
 
 cdef struct ConnectionCounters:

@@ -5,8 +5,8 @@ from libc.stdlib cimport calloc, free, malloc
 
 from raftmeta.connections.accounts cimport accounts_prepare, accounts_release
 from raftmeta.connections.connections cimport (connection_close, connection_readable, connection_writable,
-                                               connections_accept, connections_drop_revoked, connections_expire,
-                                               connections_flush, connections_wake)
+                                               connections_accept, connections_are_pressed, connections_drop_revoked,
+                                               connections_expire, connections_flush, connections_wake)
 from raftmeta.connections.state cimport (CONNECTION_FREE, TUNE_EVENTS_PER_WAIT, TUNE_READ_BYTES, Connection,
                                          connection_in)
 from raftmeta.native.atomics cimport store_shared
@@ -26,6 +26,7 @@ cdef extern from "<sys/resource.h>" nogil:
 cdef enum:
     ACCEPT_PAUSE_NS = 100_000_000
     TUNE_GRACE_SHARE = 8        # of hello_timeout_ns: so long nobody gives way to one of its own address
+    TUNE_SWEEPS_OF_PRESSED = 4  # in unread_pressed_ns
     TUNE_DESCRIPTORS_KEPT = 128     # for links of peers and for files; of a small limit a quarter
     # Places of connections are below; epoll gives these back for the others.
     PLACE_WAKE = 0xFFFFFF1
@@ -108,7 +109,9 @@ cdef bint connections_rest(Connections* connections) noexcept nogil:
     connections.counters.tls = connections.tls.counters
     if connections.now_ns < connections.sweep_ns:
         return False
-    connections.sweep_ns = connections.now_ns + connections.limits.sweep_ns
+    connections.sweep_ns = connections.now_ns + (
+        min(connections.limits.sweep_ns, connections.limits.unread_pressed_ns // TUNE_SWEEPS_OF_PRESSED)
+        if connections_are_pressed(connections) else connections.limits.sweep_ns)
     return True
 
 

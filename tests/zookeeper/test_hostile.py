@@ -14,7 +14,7 @@ import raftmeta
 from tests.processes.cluster import ready
 from tests.processes.remote import RemoteProcess
 from tests.processes.waiting import free_ports, wait_until
-from tests.zookeeper.nodes import CREATE, GET_DATA, OPEN_ACL, RawClient, open_door, text
+from tests.zookeeper.nodes import CREATE, GET_DATA, OPEN_ACL, SET_DATA, RawClient, open_door, text
 
 MIB = 1 << 20
 FRAME_BYTES_MAX = MIB + 1024  # doors/zookeeper/state.pxd ZK_FRAME_BYTES_MAX
@@ -164,6 +164,24 @@ def test_those_who_do_not_read_cost_little(door: Door, honest: RawClient) -> Non
             reply = honest.reply()
             assert (reply.xid, reply.error) == (number, 0)
         assert door.peak_bytes() < before + 64 * MIB
+
+
+def test_an_answer_that_waits_for_room_comes(door: Door, honest: RawClient) -> None:
+    """Between the requests of those who do not read stands a write of one who does: some are taken while there is
+    room, and carried out when there is none. All are answered once the others are closed.
+    """
+    honest.create(b"/large", bytes(DATA_BYTES))
+    asked = b"".join(text(struct.pack(">ii", n, GET_DATA) + text(b"/large") + b"\0") for n in range(1, PIPELINED + 1))
+    with contextlib.ExitStack() as stack:
+        deaf = [stack.enter_context(RawClient(door.port, timeout_ms=LONGEST_MS)) for _ in range(DEAF)]
+        xids = []
+        for client in deaf:
+            xids.append(honest.ask(SET_DATA, text(b"/") + text(b"x") + struct.pack(">i", -1)))
+            client.socket.sendall(asked)
+        for xid in xids:
+            reply = honest.reply()
+            assert (reply.xid, reply.error) == (xid, 0)
+        assert is_served(honest)
 
 
 def test_half_frames_take_no_room_of_others(door: Door, honest: RawClient) -> None:

@@ -55,7 +55,7 @@ from raftmeta.wire.commands cimport Bytes
 cdef enum:
     TUNE_SWEEP_NS = 1_000_000_000
     UNREAD_NS = 30_000_000_000      # so long a client may leave what it was sent
-    UNREAD_PRESSED_NS = 1_000_000_000   # the same while others wait for room
+    UNREAD_PRESSED_NS = 250_000_000     # the same while others wait for room
     LONELY_NS = 2_000_000_000       # without a leader for so long: clients are sent elsewhere
     LONGEST_WAIT_MS = 100
     PAUSE_MS = 5
@@ -143,16 +143,16 @@ cdef void _turn(KafkaDoor* door) noexcept nogil:
     desk_take_mail(&door.desk, desk_open_mail(&door.desk))
     _drain(door)
     desk_unpin(&door.desk)              # those who wait look at the state behind the answers and changes
+    if connections_rest(&door.desk.base):
+        connections_sweep(&door.desk.base)
+        accounts_sweep(&door.desk.base)
+        access_look(door)
     connections_go_on(&door.desk.base)
     keep_go(door)
     brokers_tend(door)
     records_sweep(door)
     desk_unpin(&door.desk)
     desk_submit(&door.desk)
-    if connections_rest(&door.desk.base):
-        connections_sweep(&door.desk.base)
-        accounts_sweep(&door.desk.base)
-        access_look(door)
     _tell_counters(door)
 
 

@@ -7,7 +7,8 @@
         mailbox_take            answers of the loop; looked at only behind the events that came before them
         _take_news              events_drain: events to clients, and the position moves on
                                 _take_mail: results, read rounds, sessions
-        connections_go_on       those that waited for a round or for the position; one write for each connection
+        connections_sweep       once in a while, more often when the room is full: those that do not read
+        connections_go_on       those that waited for a round, the position or room; one write for each connection
         sessions_keep_alive     once in a while
         loop_ring               once for everything submitted
 
@@ -51,7 +52,7 @@ from raftmeta.status cimport SESSION_UNKNOWN
 cdef enum:
     TUNE_SWEEP_NS = 1_000_000_000
     UNREAD_NS = 30_000_000_000  # so long a client may leave what it was sent
-    UNREAD_PRESSED_NS = 1_000_000_000   # the same while others wait for room
+    UNREAD_PRESSED_NS = 250_000_000     # the same while others wait for room
     LONGEST_WAIT_MS = 100
     PAUSE_MS = 5
 
@@ -190,15 +191,15 @@ cdef void _turn(ZkDoor* door) noexcept nogil:
     mail = desk_open_mail(&door.desk)
     _take_news(door, mail)
     door.desk.has_pause = False
+    if connections_rest(&door.desk.base):
+        connections_sweep(&door.desk.base)
+        accounts_sweep(&door.desk.base)
+        access_look(door)
     connections_go_on(&door.desk.base)
     sessions_keep_alive(door)
     census_go(door)
     desk_unpin(&door.desk)
     desk_submit(&door.desk)
-    if connections_rest(&door.desk.base):
-        connections_sweep(&door.desk.base)
-        accounts_sweep(&door.desk.base)
-        access_look(door)
     _tell_counters(door)
 
 

@@ -8,5 +8,7 @@ from raftmeta.doors.zookeeper.state cimport ZkConnection, ZkDoor
 cdef void connection_appended(ZkDoor* door, ZkConnection* connection) noexcept nogil
 # Whether more of it may be read: neither too much under way nor too much unsent.
 cdef bint connection_has_room(const ZkDoor* door, const ZkConnection* connection) noexcept nogil
+# Its socket has to take bytes before an answer may be made for it.
+cdef bint connection_is_full(const ZkConnection* connection) noexcept nogil
 # Whether an answer may be made for it now.
 cdef bint connection_may_answer(const ZkDoor* door, const ZkConnection* connection) noexcept nogil

@@ -14,9 +14,12 @@ cdef void connection_appended(ZkDoor* door, ZkConnection* connection) noexcept n
         connection_fail(&door.desk.base, &connection.base)
 
 
+cdef bint connection_is_full(const ZkConnection* connection) noexcept nogil:
+    return connection.base.out.size - connection.base.out_offset >= TUNE_OUT_BYTES
+
+
 cdef bint connection_may_answer(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:
-    return (connection.base.out.size - connection.base.out_offset < TUNE_OUT_BYTES
-            and door.desk.base.answer_bytes < door.desk.base.limits.memory_max)
+    return not connection_is_full(connection) and door.desk.base.answer_bytes < door.desk.base.limits.memory_max
 
 
 cdef bint connection_has_room(const ZkDoor* door, const ZkConnection* connection) noexcept nogil:

@@ -28,7 +28,7 @@ from raftmeta.doors.zookeeper.auth cimport SASL_DONE, SASL_NONCE_BYTES, sasl_ste
 from raftmeta.doors.zookeeper.codec cimport (ZkRequest, zk_reply, zk_reply_begin, zk_reply_end,
                                              zk_reply_end_whole, zk_request_decode, zk_write_bytes,
                                              zk_write_int, zk_write_null)
-from raftmeta.doors.zookeeper.output cimport connection_appended, connection_may_answer
+from raftmeta.doors.zookeeper.output cimport connection_appended, connection_is_full, connection_may_answer
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_ANSWER_ERROR, ZK_AUTH, ZK_BAD_ARGUMENTS,
                                                 ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE, ZK_IS_READ, ZK_IS_WRITE,
                                                 ZK_MARSHALLING_ERROR, ZK_NOT_READ_ONLY, ZK_NO_WATCHER, ZK_OK, ZK_PING,
@@ -492,6 +492,8 @@ cdef void requests_go(ZkDoor* door, ZkConnection* connection) noexcept nogil:
     cdef ZkTask* task
     while connection.base.state == CONNECTION_OPEN and connection.first != NULL:
         if not connection_may_answer(door, connection):
+            if not connection_is_full(connection):
+                connection_wait(&door.desk.base, &connection.base)      # others hold the room, and have to give it
             return              # it goes on when its socket has taken more
         if door.desk.base.turn_bytes >= TUNE_TURN_BYTES:
             connection_next_turn(&door.desk.base, &connection.base)
