@@ -36,6 +36,8 @@ COMPILE_ARGS = [
     "-Wall",
     "-Wno-unused-function",
 ]
+# Code and constants share pages: 4 kB less for each of 300 modules.
+LINK_ARGS = ["-Wl,-z,noseparate-code"]
 if platform.machine() == "aarch64":
     COMPILE_ARGS.append("-march=armv8-a+crc")  # crc32c by instruction; every 64-bit server core has it
 
@@ -73,6 +75,7 @@ def compiled_modules() -> list[Extension]:
             include_dirs=["raftmeta/native"],
             libraries=LIBRARIES.get(name, []),
             extra_compile_args=list(COMPILE_ARGS),
+            extra_link_args=list(LINK_ARGS),
             depends=headers,
         )
         for source in [*sorted(PACKAGE.rglob("*.pyx")), *sorted(TEST_FACES.glob("*.pyx"))]

@@ -2,8 +2,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request
-from raftmeta.doors.kafka.state cimport KafkaDoor
-from raftmeta.doors.zookeeper.state cimport ZkDoor
 from raftmeta.engine.submission cimport Submission
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.watch_callbacks cimport WatchCallbacks
@@ -14,6 +12,7 @@ from raftmeta.loop.tickets cimport Mailbox, Ticket
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Turnstile
 from raftmeta.security.cipher_handle cimport KeyRingHandle
+from raftmeta.security.tls_state cimport TlsContext, TlsPort
 from raftmeta.server.state cimport ClientServer
 
 cdef enum NodeLife:
@@ -27,8 +26,7 @@ cdef class NodeBase:
     cdef Loop* loop             # NULL but in LIFE_RUNNING
     cdef Checkpoints checkpoints        # its thread runs as long as the loop does
     cdef ClientServer* clients  # NULL: it serves none
-    cdef ZkDoor* zookeeper      # NULL: it has no such door
-    cdef KafkaDoor* kafka       # NULL: it has no such door
+    cdef list doors             # of OpenDoor (face/door)
     cdef NodeLife life          # changes together with `loop`, without a moment in which Python code could run
     cdef unsigned long starter  # thread that is in begin()
     cdef unsigned long closer   # thread that closes, or has closed; 0: none
@@ -62,8 +60,9 @@ cdef class NodeBase:
 
     cdef int _begin(self) except -1
     cdef int _open(self, Loop* loop, object listener) except -1
-    # Give the contexts of freshly read files to all ports.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka) except -1
+    # Give the contexts of freshly read files to all ports. loop NULL: that of the running node.
+    cdef int _offer_tls(self, Loop* loop) except -1
+    cdef int _offer(self, TlsPort* port, TlsContext* context) except -1
     cdef void _tell_ending(self) noexcept
     cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1
     cdef uint64_t _session_now(self) except 0

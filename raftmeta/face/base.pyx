@@ -21,11 +21,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
-from raftmeta.doors.kafka.door cimport kafka_close_in_child, kafka_destroy, kafka_start, kafka_stop
-from raftmeta.doors.kafka.state cimport KafkaDoor
-from raftmeta.doors.zookeeper.door cimport (zookeeper_close_in_child, zookeeper_destroy, zookeeper_start,
-                                            zookeeper_stop)
-from raftmeta.doors.zookeeper.state cimport ZkDoor
+from raftmeta.connections.turns cimport connections_close_in_child, connections_stop
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                          SUBMIT_KEEP_LEASE, SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_SET_FAULTS,
@@ -34,13 +30,12 @@ from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_C
 from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_WATCH, answer_of, deadline_after, error_of,
                                     purpose_wants_body, raise_status, raise_unless_ok)
 from raftmeta.face.checkpoints cimport Checkpoints
+from raftmeta.face.door cimport DOORS_MAX, DoorBlock, OpenDoor, open_doors, take_doors
 from raftmeta.face.links cimport id_of_link
-from raftmeta.face.kafka cimport open_kafka
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
 from raftmeta.face.start cimport fill_loop, open_error, stopped_error
 from raftmeta.face.tls cimport context_of, refusal_word
-from raftmeta.face.zookeeper cimport open_zookeeper
 from raftmeta.loop.checkpoint_handover cimport handover_port
 from raftmeta.loop.faults cimport faults_set
 from raftmeta.loop.loop cimport (READER_HOST, LinkTable, loop_abort, loop_close_in_child, loop_create, loop_destroy,
@@ -60,7 +55,7 @@ from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.cipher_handle cimport KeyRingHandle
 from raftmeta.security.contexts cimport tls_context_free, tls_port_offer
 from raftmeta.security.identity cimport ROLE_CLIENT, ROLE_PEER
-from raftmeta.security.tls_state cimport TLS_CUT, TLS_NOT_SPOKEN, TLS_WANTED, TlsContext
+from raftmeta.security.tls_state cimport TLS_CUT, TLS_NOT_SPOKEN, TLS_WANTED, TlsContext, TlsPort
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
 from raftmeta.server.state cimport ClientServer
 from raftmeta.status cimport NOT_FOUND, OK, status_t
@@ -84,6 +79,7 @@ cdef enum:
     SIGNALS_LOOKED_AT_NS = 50_000_000       # Ctrl-C ends a blocked call within 100 ms
     TUNE_END_NS_MIN = 20_000_000            # a thread that is told to end gets so long, also when the time is up
     LISTEN_BACKLOG = 128
+    PORTS_MAX = 2 + DOORS_MAX               # of peers, of clients, of doors
     WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
     TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
@@ -118,6 +114,7 @@ cdef class NodeBase:
         self.dropped = []
         self.watch_events = WatchEvents()
         self.user_machines = {}
+        self.doors = []
         self.faces = weakref.WeakSet()
         self.link_faults = b""
 
@@ -190,11 +187,8 @@ cdef class NodeBase:
             listener.close()
             _running_nodes.discard(self)
             ending.clients = self.clients
-            ending.zookeeper = self.zookeeper
-            ending.kafka = self.kafka
             self.clients = NULL
-            self.zookeeper = NULL
-            self.kafka = NULL
+            ending.door_count = take_doors(self.doors, ending.doors)
             ending.end_by(boot_now_ns() + self.close_timeout_ns)
             raise
         self.loop = loop
@@ -214,6 +208,7 @@ cdef class NodeBase:
     cdef int _open(self, Loop* loop, object listener) except -1:
         cdef uint64_t holder = 0
         cdef status_t status
+        cdef OpenDoor door
         cdef bytes path = os.fsencode(self.identity.data_dir)
         cdef const char* path_bytes = path
         cdef AuditTrail* trail = (<AuditHandle>self.trail.handle).trail if self.trail is not None else NULL
@@ -234,66 +229,52 @@ cdef class NodeBase:
             self.trail.start()
             loop.transport.audit = trail
         self.clients = open_clients(loop, self.identity, self.config)
-        self.zookeeper = open_zookeeper(loop, self.identity, self.config)
-        self.kafka = open_kafka(loop, self.identity, self.config)
+        self.doors = []
+        open_doors(self.doors, loop, self.identity, self.config)
         if self.certificates is not None:
-            self._offer_tls(loop, self.clients, self.zookeeper, self.kafka)
+            self._offer_tls(loop)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
         if self.clients != NULL:
             raise_unless_ok(clients_start(self.clients))
-        if self.zookeeper != NULL:
-            raise_unless_ok(zookeeper_start(self.zookeeper))
-        return raise_unless_ok(kafka_start(self.kafka)) if self.kafka != NULL else 0
+        for door in self.doors:
+            raise_unless_ok(door.block.start(door.block.connections))
+        return 0
 
-    # loop NULL: that of the running node. Contexts are made first: that runs Python code, and may see the node end.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka) except -1:
-        cdef TlsContext* of_peers = NULL
-        cdef TlsContext* of_clients = NULL
-        cdef TlsContext* of_zookeeper = NULL
-        cdef TlsContext* of_kafka = NULL
+    # Contexts are made first: that runs Python code, and may see the node end.
+    cdef int _offer_tls(self, Loop* loop) except -1:
+        cdef TlsContext* contexts[PORTS_MAX]            # peers', clients', and those of the doors in their order
+        cdef OpenDoor door
+        cdef int count = 0
+        cdef int i
         try:
             self.certificates.begin()
             texts = self.tls.read()
-            of_peers = context_of(self.tls, texts, self.identity, ROLE_PEER)
-            of_clients = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
-            of_zookeeper = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
-            of_zookeeper.is_foreign = True
-            of_kafka = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
-            of_kafka.is_foreign = True
+            for role in [ROLE_PEER] + [ROLE_CLIENT] * (1 + len(self.doors)):
+                contexts[count] = context_of(self.tls, texts, self.identity, role)
+                contexts[count].is_foreign = count >= 2
+                count += 1
             if loop == NULL:
                 loop = self.started()
-                clients = self.clients
-                zookeeper = self.zookeeper
-                kafka = self.kafka
         except BaseException as error:
-            if of_peers != NULL:
-                tls_context_free(of_peers)
-            if of_clients != NULL:
-                tls_context_free(of_clients)
-            if of_zookeeper != NULL:
-                tls_context_free(of_zookeeper)
-            if of_kafka != NULL:
-                tls_context_free(of_kafka)
+            for i in range(count):
+                tls_context_free(contexts[i])
             self.certificates.failure = f"{error}"
             raise
-        loop.tls.accepts_plain = self.tls.accept_plain
-        tls_port_offer(&loop.tls, of_peers)
-        if clients != NULL:
-            clients.base.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&clients.base.tls, of_clients)
-        else:
-            tls_context_free(of_clients)
-        if zookeeper != NULL:
-            zookeeper.desk.base.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&zookeeper.desk.base.tls, of_zookeeper)
-        else:
-            tls_context_free(of_zookeeper)
-        if kafka != NULL:
-            kafka.desk.base.tls.accepts_plain = self.tls.accept_plain
-            tls_port_offer(&kafka.desk.base.tls, of_kafka)
-        else:
-            tls_context_free(of_kafka)
+        self._offer(&loop.tls, contexts[0])
+        self._offer(&self.clients.base.tls if self.clients != NULL else NULL, contexts[1])
+        for i in range(2, count):
+            door = self.doors[i - 2]
+            self._offer(&door.block.connections.tls, contexts[i])
         self.certificates.failure = ""
+        return 0
+
+    # port NULL: nobody wants the context.
+    cdef int _offer(self, TlsPort* port, TlsContext* context) except -1:
+        if port == NULL:
+            tls_context_free(context)
+        else:
+            port.accepts_plain = self.tls.accept_plain
+            tls_port_offer(port, context)
         return 0
 
     cdef int end(self, uint64_t deadline_ns) except -1:
@@ -306,12 +287,9 @@ cdef class NodeBase:
         ending.loop = self.loop
         ending.keys = self.keys
         ending.clients = self.clients
-        ending.zookeeper = self.zookeeper
-        ending.kafka = self.kafka
+        ending.door_count = take_doors(self.doors, ending.doors)
         self.loop = NULL            # nobody submits or reads from here on
         self.clients = NULL
-        self.zookeeper = NULL
-        self.kafka = NULL
         self.life = LIFE_CLOSED
         ending.checkpoints = self.checkpoints
         ending.callbacks = self.callbacks
@@ -414,12 +392,12 @@ cdef class NodeBase:
 
     # In a fork child: close what came along, touch nothing else; the native block is left as it was copied.
     cdef int forked(self) except -1:
+        cdef OpenDoor door
         if self.clients != NULL:
             clients_close_in_child(self.clients)
-        if self.zookeeper != NULL:
-            zookeeper_close_in_child(self.zookeeper)
-        if self.kafka != NULL:
-            kafka_close_in_child(self.kafka)
+        for door in self.doors:
+            if door.block.connections != NULL:
+                connections_close_in_child(door.block.connections)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
             # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
@@ -796,8 +774,8 @@ cdef class _Ending:
     cdef Loop* loop
     cdef KeyRingHandle keys     # native threads read it as long as they run
     cdef ClientServer* clients
-    cdef ZkDoor* zookeeper
-    cdef KafkaDoor* kafka
+    cdef DoorBlock[DOORS_MAX] doors
+    cdef int door_count
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks
     cdef set attached
@@ -811,15 +789,14 @@ cdef class _Ending:
     # A signal handler that raises does not keep it from ending; it raises at the end.
     cdef int end_by(self, uint64_t deadline_ns) except -1:
         cdef bint has_ended
+        cdef int i
         if self.watched is not None:
             self.watched.set()
         # Clients go first, so that nothing is submitted to a loop that ends.
         with nogil:
             has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
-            if self.zookeeper != NULL:
-                has_ended = zookeeper_stop(self.zookeeper, _left_ns(deadline_ns)) and has_ended
-            if self.kafka != NULL:
-                has_ended = kafka_stop(self.kafka, _left_ns(deadline_ns)) and has_ended
+            for i in range(self.door_count):
+                has_ended = connections_stop(self.doors[i].connections, _left_ns(deadline_ns)) and has_ended
             if self.loop != NULL:
                 has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
         raised = None
@@ -849,13 +826,12 @@ cdef class _Ending:
 
     # The clients' memory goes when nobody signals them any more.
     cdef void _destroy(self) noexcept:
+        cdef int i
         with nogil:
             if self.clients != NULL:
                 clients_destroy(self.clients)
-            if self.zookeeper != NULL:
-                zookeeper_destroy(self.zookeeper)
-            if self.kafka != NULL:
-                kafka_destroy(self.kafka)
+            for i in range(self.door_count):
+                self.doors[i].destroy(self.doors[i].connections)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

@@ -7,11 +7,14 @@ import ipaddress
 
 from libc.stdint cimport uint8_t, uint32_t
 
-from raftmeta.connections.state cimport ConnectionLimits
+from raftmeta.connections.state cimport ConnectionLimits, Connections
 from raftmeta.doors.desk.state cimport DeskLimits
-from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create
-from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaLimits
+from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create, kafka_destroy, kafka_start
+from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaDoor, KafkaLimits
+from raftmeta.face.door cimport OpenDoor
 from raftmeta.face.listening cimport fill_common, tls_metrics
+from raftmeta.loop.loop cimport Loop
+from raftmeta.status cimport status_t
 
 from raftmeta.face.listening import listen_at
 
@@ -42,17 +45,14 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     return 0
 
 
-cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? NULL:
+cdef KafkaDoor* _create(Loop* loop, object identity, object config) except NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef KafkaLimits limits
     cdef KafkaDoor* door
-    cdef bytes host
-    if identity.kafka_listen is None:
-        return NULL
+    cdef bytes host = _host(identity).strip("[]").encode()
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
-    host = _host(identity).strip("[]").encode()
     listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
     door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
                         <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
@@ -61,7 +61,7 @@ cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? N
     return door
 
 
-cdef dict kafka_metrics(const KafkaDoor* door):
+cdef dict _metrics(const KafkaDoor* door):
     cdef KafkaCounters counters
     kafka_counters(door, &counters)
     metrics = {
@@ -76,3 +76,22 @@ cdef dict kafka_metrics(const KafkaDoor* door):
     }
     metrics.update({f"kafka_{name}": count for name, count in tls_metrics(&counters.base.tls).items()})
     return metrics
+
+
+cdef status_t _start(Connections* connections) noexcept nogil:
+    return kafka_start(<KafkaDoor*>connections)
+
+
+cdef void _destroy(Connections* connections) noexcept nogil:
+    kafka_destroy(<KafkaDoor*>connections)
+
+
+cdef class OpenKafka(OpenDoor):
+    cdef int open(self, Loop* loop, object identity, object config) except -1:
+        self.block.connections = <Connections*>_create(loop, identity, config)
+        self.block.start = _start
+        self.block.destroy = _destroy
+        return 0
+
+    cdef dict metrics(self):
+        return _metrics(<const KafkaDoor*>self.block.connections) if self.block.connections != NULL else {}

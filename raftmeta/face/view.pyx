@@ -15,12 +15,11 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPAC
                                     EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.face.answers cimport deadline_after
 from raftmeta.face.base cimport LIFE_FORKED, NodeBase
-from raftmeta.face.kafka cimport kafka_metrics
+from raftmeta.face.door cimport OpenDoor
 from raftmeta.face.links cimport name_of_link, names_of_links
 from raftmeta.face.listening cimport client_metrics, tls_metrics
 from raftmeta.face.start cimport disk_call_name
 from raftmeta.face.tls cimport refusal_word
-from raftmeta.face.zookeeper cimport zookeeper_metrics
 from raftmeta.loop.event_log cimport EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED
 from raftmeta.loop.event_log cimport NodeEvent as EventBlock
 from raftmeta.loop.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
@@ -167,6 +166,7 @@ cdef object status_of(NodeBase node):
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):
     cdef StatusBlock block
+    cdef OpenDoor door
     cdef Loop* loop = node.started()
     # First what is not copied at once: whatever runs Python code may end the node.
     cdef uint32_t in_flight = load_shared(&loop.in_flight)
@@ -222,10 +222,8 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
     metrics.update(tls_metrics(&block.tls))
     if node.clients != NULL:
         metrics.update(client_metrics(node.clients))
-    if node.zookeeper != NULL:
-        metrics.update(zookeeper_metrics(node.zookeeper))
-    if node.kafka != NULL:
-        metrics.update(kafka_metrics(node.kafka))
+    for door in node.doors:     # one that ends meanwhile has none
+        metrics.update(door.metrics())
     metrics.update(trail_metrics(node.trail))
     return metrics
 

@@ -7,13 +7,16 @@ import os
 
 from libc.stdint cimport uint8_t, uint32_t
 
-from raftmeta.connections.state cimport ConnectionLimits
+from raftmeta.connections.state cimport ConnectionLimits, Connections
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.zookeeper.door cimport (zookeeper_add_user, zookeeper_counters, zookeeper_create,
-                                            zookeeper_destroy, zookeeper_super_digest)
+                                            zookeeper_destroy, zookeeper_start, zookeeper_super_digest)
 from raftmeta.doors.zookeeper.four_letter cimport four_letter_allowed
-from raftmeta.doors.zookeeper.state cimport ZkCounters, ZkLimits
+from raftmeta.doors.zookeeper.state cimport ZkCounters, ZkDoor, ZkLimits
+from raftmeta.face.door cimport OpenDoor
 from raftmeta.face.listening cimport fill_common, tls_metrics
+from raftmeta.loop.loop cimport Loop
+from raftmeta.status cimport status_t
 
 from raftmeta.errors import ConfigError
 from raftmeta.face.listening import listen_at
@@ -73,19 +76,16 @@ cdef int _fill_speakers(ZkDoor* door, object config) except -1:
     return 0
 
 
-cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? NULL:
+cdef ZkDoor* _create(Loop* loop, object identity, object config) except NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef ZkLimits limits
     cdef ZkDoor* door
-    cdef bytes address, root, folder
-    if identity.zookeeper_listen is None:
-        return NULL
+    cdef bytes address = str(identity.zookeeper_listen).encode()
+    cdef bytes root = config.zookeeper_root.encode()
+    cdef bytes folder = os.fsencode(identity.data_dir)
     fill_common(&common, config, config.zookeeper_connections_max)
     _fill(&limits, &desk, config)
-    address = str(identity.zookeeper_listen).encode()
-    root = config.zookeeper_root.encode()
-    folder = os.fsencode(identity.data_dir)
     listener = listen_at(identity.zookeeper_listen, "zookeeper_listen", LISTEN_BACKLOG)
     door = zookeeper_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
                             <uint8_t>len(address), <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder,
@@ -100,7 +100,7 @@ cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? 
     return door
 
 
-cdef dict zookeeper_metrics(const ZkDoor* door):
+cdef dict _metrics(const ZkDoor* door):
     cdef ZkCounters counters
     zookeeper_counters(door, &counters)
     metrics = {
@@ -120,3 +120,22 @@ cdef dict zookeeper_metrics(const ZkDoor* door):
     }
     metrics.update({f"zookeeper_{name}": count for name, count in tls_metrics(&counters.base.tls).items()})
     return metrics
+
+
+cdef status_t _start(Connections* connections) noexcept nogil:
+    return zookeeper_start(<ZkDoor*>connections)
+
+
+cdef void _destroy(Connections* connections) noexcept nogil:
+    zookeeper_destroy(<ZkDoor*>connections)
+
+
+cdef class OpenZooKeeper(OpenDoor):
+    cdef int open(self, Loop* loop, object identity, object config) except -1:
+        self.block.connections = <Connections*>_create(loop, identity, config)
+        self.block.start = _start
+        self.block.destroy = _destroy
+        return 0
+
+    cdef dict metrics(self):
+        return _metrics(<const ZkDoor*>self.block.connections) if self.block.connections != NULL else {}

@@ -1,6 +1,6 @@
 # The Kafka door of a node: one native thread serves Kafka's clients, over the loop alone.
 #
-# Order of life: kafka_create, kafka_start after the loop has started; kafka_stop before the loop is stopped;
+# Order of life: kafka_create, kafka_start after the loop has started; connections_stop before the loop is stopped;
 # kafka_destroy after it has.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -15,9 +15,5 @@ cdef KafkaDoor* kafka_create(Loop* loop, const ConnectionLimits* common, const D
                              const KafkaLimits* limits, int listener, const uint8_t* host, uint8_t host_length,
                              uint32_t port) noexcept nogil
 cdef status_t kafka_start(KafkaDoor* door) noexcept nogil
-# Every connection is closed, nothing is submitted any more. False: the thread did not end in time.
-cdef bint kafka_stop(KafkaDoor* door, uint64_t timeout_ns) noexcept nogil
 cdef void kafka_destroy(KafkaDoor* door) noexcept nogil
 cdef void kafka_counters(const KafkaDoor* door, KafkaCounters* counters) noexcept nogil
-# In a fork child, where there is no thread: only descriptors.
-cdef void kafka_close_in_child(KafkaDoor* door) noexcept nogil

@@ -23,9 +23,8 @@ from libc.string cimport memcpy
 from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.connections cimport connections_sweep
 from raftmeta.connections.state cimport TUNE_READ_BYTES
-from raftmeta.connections.turns cimport (connections_close_all, connections_close_in_child, connections_go_on,
-                                         connections_look, connections_rest, connections_start, connections_stop,
-                                         connections_wait)
+from raftmeta.connections.turns cimport (connections_close_all, connections_go_on, connections_look, connections_rest,
+                                         connections_start, connections_wait)
 from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
                                        desk_submit, desk_take_mail, desk_unpin, desk_unwatch, desk_watch)
 from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask
@@ -205,10 +204,6 @@ cdef status_t kafka_start(KafkaDoor* door) noexcept nogil:
     return connections_start(&door.desk.base, _main, b"raftmeta-kafka")
 
 
-cdef bint kafka_stop(KafkaDoor* door, uint64_t timeout_ns) noexcept nogil:
-    return connections_stop(&door.desk.base, timeout_ns)
-
-
 cdef void kafka_destroy(KafkaDoor* door) noexcept nogil:
     connections_close_all(&door.desk.base)
     if door.desk.mailbox != NULL:
@@ -227,7 +222,3 @@ cdef void kafka_destroy(KafkaDoor* door) noexcept nogil:
 cdef void kafka_counters(const KafkaDoor* door, KafkaCounters* counters) noexcept nogil:
     while not door.published.read(counters):
         pass
-
-
-cdef void kafka_close_in_child(KafkaDoor* door) noexcept nogil:
-    connections_close_in_child(&door.desk.base)

@@ -1,7 +1,7 @@
 # The ZooKeeper door of a node: one native thread serves ZooKeeper's clients, over the loop alone.
 #
-# Order of life: zookeeper_create, settings of who may speak, zookeeper_start after the loop has started; zookeeper_stop
-# before the loop is stopped; zookeeper_destroy after it has.
+# Order of life: zookeeper_create, settings of who may speak, zookeeper_start after the loop has started;
+# connections_stop before the loop is stopped; zookeeper_destroy after it has.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.state cimport ConnectionLimits
@@ -22,9 +22,5 @@ cdef bint zookeeper_super_digest(ZkDoor* door, const uint8_t* digest, uint32_t l
 cdef bint zookeeper_add_user(ZkDoor* door, const uint8_t* name, uint32_t name_length, const uint8_t* password,
                              uint32_t password_length) noexcept nogil
 cdef status_t zookeeper_start(ZkDoor* door) noexcept nogil
-# Every connection is closed, nothing is submitted any more. False: the thread did not end in time.
-cdef bint zookeeper_stop(ZkDoor* door, uint64_t timeout_ns) noexcept nogil
 cdef void zookeeper_destroy(ZkDoor* door) noexcept nogil
 cdef void zookeeper_counters(const ZkDoor* door, ZkCounters* counters) noexcept nogil
-# In a fork child, where there is no thread: only descriptors.
-cdef void zookeeper_close_in_child(ZkDoor* door) noexcept nogil

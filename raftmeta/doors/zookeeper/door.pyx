@@ -23,9 +23,8 @@ from libc.string cimport memcpy
 from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.connections cimport connections_sweep
 from raftmeta.connections.state cimport TUNE_READ_BYTES, ConnectionLimits, connection_at
-from raftmeta.connections.turns cimport (connections_close_all, connections_close_in_child, connections_go_on,
-                                         connections_look, connections_rest, connections_start, connections_stop,
-                                         connections_wait)
+from raftmeta.connections.turns cimport (connections_close_all, connections_go_on, connections_look, connections_rest,
+                                         connections_start, connections_wait)
 from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
                                        desk_submit, desk_take_mail, desk_unpin)
 from raftmeta.doors.desk.state cimport STAGE_WAITS, Desk, DeskRules, DeskTask
@@ -296,10 +295,6 @@ cdef status_t zookeeper_start(ZkDoor* door) noexcept nogil:
     return connections_start(&door.desk.base, _main, b"raftmeta-zoo")
 
 
-cdef bint zookeeper_stop(ZkDoor* door, uint64_t timeout_ns) noexcept nogil:
-    return connections_stop(&door.desk.base, timeout_ns)
-
-
 cdef void zookeeper_destroy(ZkDoor* door) noexcept nogil:
     connections_close_all(&door.desk.base)
     desk_release(&door.desk)
@@ -319,7 +314,3 @@ cdef void zookeeper_destroy(ZkDoor* door) noexcept nogil:
 cdef void zookeeper_counters(const ZkDoor* door, ZkCounters* counters) noexcept nogil:
     while not door.published.read(counters):
         pass
-
-
-cdef void zookeeper_close_in_child(ZkDoor* door) noexcept nogil:
-    connections_close_in_child(&door.desk.base)

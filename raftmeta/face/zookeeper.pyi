@@ -1,0 +1,6 @@
+"""The ZooKeeper door of a node, as its settings want it. Native code opens it."""
+
+from raftmeta.face.door import OpenDoor
+
+class OpenZooKeeper(OpenDoor):
+    """A node's handle of its ZooKeeper door."""
