@@ -6,7 +6,7 @@ import itertools
 import threading
 from typing import Any
 
-from raftmeta import CompareFailed, KeyExists, KeyMissing, Unsupported
+from raftmeta import CompareFailed, InvalidArgument, KeyExists, KeyMissing, Unsupported
 from raftmeta.conformance.kit import Kit, Told, check, equal, eventually, raises
 from raftmeta.operations import Create, Delete, Update
 
@@ -17,6 +17,7 @@ CHANGES = 100
 KEY_BYTES = 480  # the longest that every back end takes
 MANY = 3000  # more of them than one answer of a node holds
 MULTI = 100  # operations of one multi, which every back end takes
+LARGE_MULTI = 1000  # of one that a back end may refuse
 
 
 @check(AREA, "fetch gives a future: the value, or none")
@@ -146,6 +147,19 @@ def _(kit: Kit) -> None:
     equal(len(found), MANY, "how many of them")
     equal(found, frozenset(keys), "the keys")
     for first in range(0, MANY, MULTI):
+        storage.multi([Delete(key) for key in keys[first : first + MULTI]])
+
+
+@check(AREA, "a large multi is done whole, or refused before anything of it is done", needs="multi")
+def _(kit: Kit) -> None:
+    storage, namespace = kit.first.storage, kit.name("space") + "/"
+    keys = [f"{namespace}{number:06}" for number in range(LARGE_MULTI)]
+    try:
+        storage.multi([Create(key, "") for key in keys])
+    except InvalidArgument:
+        keys = []
+    equal(storage.children(namespace), frozenset(keys), "the keys")
+    for first in range(0, len(keys), MULTI):
         storage.multi([Delete(key) for key in keys[first : first + MULTI]])
 
 
