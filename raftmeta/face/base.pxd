@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.doors.kafka.state cimport KafkaDoor
 from raftmeta.doors.zookeeper.state cimport ZkDoor
 from raftmeta.engine.submission cimport Submission
@@ -26,6 +27,7 @@ cdef enum NodeLife:
 cdef class NodeBase:
     cdef Loop* loop             # NULL but in LIFE_RUNNING
     cdef Checkpoints checkpoints        # its thread runs as long as the loop does
+    cdef Accounts* accounts     # what principals use at all listeners
     cdef ClientServer* clients  # NULL: it serves none
     cdef ZkDoor* zookeeper      # NULL: it has no such door
     cdef KafkaDoor* kafka       # NULL: it has no such door

@@ -21,6 +21,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.connections.accounts cimport accounts_create, accounts_destroy
 from raftmeta.doors.kafka.door cimport kafka_close_in_child, kafka_destroy, kafka_start, kafka_stop
 from raftmeta.doors.kafka.state cimport KafkaDoor
 from raftmeta.doors.zookeeper.door cimport (zookeeper_close_in_child, zookeeper_destroy, zookeeper_start,
@@ -189,9 +190,11 @@ cdef class NodeBase:
         except BaseException:
             listener.close()
             _running_nodes.discard(self)
+            ending.accounts = self.accounts
             ending.clients = self.clients
             ending.zookeeper = self.zookeeper
             ending.kafka = self.kafka
+            self.accounts = NULL
             self.clients = NULL
             self.zookeeper = NULL
             self.kafka = NULL
@@ -233,9 +236,12 @@ cdef class NodeBase:
             self.trail.open(self.identity.name, self.identity.cluster, loop.engine.boot)
             self.trail.start()
             loop.transport.audit = trail
-        self.clients = open_clients(loop, self.identity, self.config)
-        self.zookeeper = open_zookeeper(loop, self.identity, self.config)
-        self.kafka = open_kafka(loop, self.identity, self.config)
+        self.accounts = accounts_create()
+        if self.accounts == NULL:
+            raise MemoryError
+        self.clients = open_clients(loop, self.accounts, self.identity, self.config)
+        self.zookeeper = open_zookeeper(loop, self.accounts, self.identity, self.config)
+        self.kafka = open_kafka(loop, self.accounts, self.identity, self.config)
         if self.certificates is not None:
             self._offer_tls(loop, self.clients, self.zookeeper, self.kafka)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
@@ -305,10 +311,12 @@ cdef class NodeBase:
             return 0
         ending.loop = self.loop
         ending.keys = self.keys
+        ending.accounts = self.accounts
         ending.clients = self.clients
         ending.zookeeper = self.zookeeper
         ending.kafka = self.kafka
         self.loop = NULL            # nobody submits or reads from here on
+        self.accounts = NULL
         self.clients = NULL
         self.zookeeper = NULL
         self.kafka = NULL
@@ -795,6 +803,7 @@ cdef class _Ending:
 
     cdef Loop* loop
     cdef KeyRingHandle keys     # native threads read it as long as they run
+    cdef Accounts* accounts
     cdef ClientServer* clients
     cdef ZkDoor* zookeeper
     cdef KafkaDoor* kafka
@@ -856,6 +865,7 @@ cdef class _Ending:
                 zookeeper_destroy(self.zookeeper)
             if self.kafka != NULL:
                 kafka_destroy(self.kafka)
+            accounts_destroy(self.accounts)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

@@ -42,7 +42,7 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     return 0
 
 
-cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? NULL:
+cdef KafkaDoor* open_kafka(Loop* loop, Accounts* accounts, object identity, object config) except? NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef KafkaLimits limits
@@ -54,7 +54,7 @@ cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? N
     _fill(&limits, &desk, config)
     host = _host(identity).strip("[]").encode()
     listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
-    door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
+    door = kafka_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
                         <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
     if door == NULL:
         raise MemoryError

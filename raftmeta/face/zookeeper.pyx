@@ -73,7 +73,7 @@ cdef int _fill_speakers(ZkDoor* door, object config) except -1:
     return 0
 
 
-cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? NULL:
+cdef ZkDoor* open_zookeeper(Loop* loop, Accounts* accounts, object identity, object config) except? NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef ZkLimits limits
@@ -87,7 +87,7 @@ cdef ZkDoor* open_zookeeper(Loop* loop, object identity, object config) except? 
     root = config.zookeeper_root.encode()
     folder = os.fsencode(identity.data_dir)
     listener = listen_at(identity.zookeeper_listen, "zookeeper_listen", LISTEN_BACKLOG)
-    door = zookeeper_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
+    door = zookeeper_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
                             <uint8_t>len(address), <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder,
                             <uint32_t>len(folder))
     if door == NULL:
