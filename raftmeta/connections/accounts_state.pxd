@@ -1,12 +1,20 @@
 # The structs of quotas: what one principal may use of a node, and what it uses.
 #
 # A principal is a user by its name. Those who proved no name share the account of their address (net/unbound).
+#
+# All listeners of a node share its Accounts, and each has Holdings of its own. So every count in an Account is a shared
+# word: several threads change it. A listener looks at a count before it adds to it. Two listeners that look at the same
+# moment may both find room, so a count may go over its quota by what one request asks for.
+#
+# An account is freed when it has no holder. Only accounts_attach makes a first hold, with Accounts.is_entered; every
+# other hold is of somebody who has one already.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX
 
-# Of one principal, at one listener of this node. 0: without bound.
+# Of one principal, at all listeners of this node together. 0: without bound.
 cdef struct Quotas:
     uint64_t requests_per_s
     uint64_t bytes_per_s        # of commands: what they write into the log and the history
@@ -22,9 +30,10 @@ cdef struct Quotas:
 ctypedef uint64_t bucket_t
 
 cdef struct Account:
-    uint64_t key
+    uint64_t key                # this and the name never change
     uint8_t name_length         # 0: of an address
     uint8_t[PRINCIPAL_BYTES_MAX] name
+    # Shared:
     uint32_t holders            # connections, requests under way, watches, leases, sessions
     uint32_t connections
     uint32_t watches
@@ -39,21 +48,29 @@ cdef struct Account:
 # A lease or a session that an account holds, until it must have ended by itself.
 cdef struct Holding:
     Account* account
+    uint32_t* count             # the one in the account in which it is counted
     uint64_t ttl_ns
     uint64_t until_ns
 
-cdef struct Accounts:
-    uint64_t secret             # of this node's life: nobody can choose a name that shares the account of another
-    Map64[Account*] by_key
+# Leases and sessions that passed through one listener. They belong to its thread.
+cdef struct Holdings:
     Map64[Holding] leases       # by id; only while they have a quota
     Map64[Holding] sessions     # as is
     uint64_t nameless           # leases whose ids were not told, because their outcome is unknown
     Vec[uint64_t] ended         # scratch of sweeping them
 
+# Of one node.
+cdef struct Accounts:
+    uint64_t secret             # of this node's life: nobody can choose a name that shares the account of another
+    uint32_t is_entered         # shared: a thread looks at what follows, and no other one does
+    Map64[Account*] by_key
+    Vec[uint64_t] forgotten     # scratch of sweeping them
+
 cdef inline void account_hold(Account* account) noexcept nogil:
     if account != NULL:
-        account.holders += 1
+        add_shared(&account.holders, <uint32_t>1)
 
+# The last thing that is done with it.
 cdef inline void account_drop(Account* account) noexcept nogil:
     if account != NULL:
-        account.holders -= 1
+        subtract_shared(&account.holders, <uint32_t>1)

@@ -6,6 +6,7 @@ from libc.string cimport memset
 from raftmeta.connections.state cimport (CONNECTION_CLOSING, CONNECTION_CONNECTING, CONNECTION_FREE,
                                          CONNECTION_GREETING, CONNECTION_OPEN, TUNE_READ_BYTES, TUNE_TURN_BYTES,
                                          connection_in)
+from raftmeta.native.atomics cimport add_shared, load_shared, subtract_shared
 from raftmeta.native.chunks cimport Slice
 from raftmeta.net cimport posix
 from raftmeta.net.stream cimport (STREAM_WOULD_BLOCK, Stream, stream_accept, stream_close, stream_init,
@@ -219,8 +220,8 @@ cdef status_t _room_for(const Connections* connections, const Connection* connec
     if connections.part_bytes + length > connections.limits.part_bytes_max:
         return OVERLOADED
     if (connection.account != NULL and connections.limits.quotas.bytes_max != 0
-            and connection.account.part_bytes + length > (connections.limits.quotas.bytes_max + TUNE_READ_BYTES
-                                                          + connections.limits.frame_bytes_max)):
+            and load_shared(&connection.account.part_bytes) + length > (
+                connections.limits.quotas.bytes_max + TUNE_READ_BYTES + connections.limits.frame_bytes_max)):
         return QUOTA_EXCEEDED       # one frame, and what was read behind it, always has room
     return OK
 
@@ -238,7 +239,7 @@ cdef bint _keep(Connections* connections, Connection* connection, const uint8_t*
         return False
     connections.part_bytes += length
     if connection.account != NULL:
-        connection.account.part_bytes += length
+        add_shared(&connection.account.part_bytes, <uint64_t>length)
     return True
 
 
@@ -281,7 +282,7 @@ cdef void connection_resume(Connections* connections, Connection* connection) no
         connection.received.drop_front(used)
         connections.part_bytes -= used
         if connection.account != NULL:
-            connection.account.part_bytes -= used
+            subtract_shared(&connection.account.part_bytes, <uint64_t>used)
         if used != 0:
             connection.part_ns = connections.now_ns
         if connection.received.size == 0 and connection.received.capacity > TUNE_KEPT_BYTES:

@@ -3,10 +3,12 @@
 # An owner is the clients' thread or a door. Its own struct of a connection begins with a Connection, and its own struct
 # of the thread begins with the Connections. So a pointer to one is a pointer to the other.
 #
-# Connections belong to one thread. Other threads touch only is_closing and the TlsPort (security/contexts).
+# Connections belong to one thread. Other threads touch only is_closing, the TlsPort (security/contexts) and the
+# Accounts (connections/accounts), which all listeners of a node share.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from raftmeta.connections.accounts_state cimport Account, Accounts, Quotas
+from raftmeta.connections.accounts_state cimport Account, Accounts, Holdings, Quotas
+from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport pthread_t
 from raftmeta.net cimport posix
@@ -77,7 +79,7 @@ cdef struct ConnectionCounters:
     uint64_t evicted            # for what they did not say, or read, in time
     uint64_t unbound            # connections that have proved nothing yet
     uint64_t over_quota         # requests and connections refused for quotas of their principals
-    uint64_t accounts           # of principals and addresses
+    uint64_t accounts           # of principals and addresses, at all listeners of the node
     TlsCounters tls
 
 # The owner's part. None of these closes a connection: connection_end and connection_fail let it end.
@@ -125,7 +127,8 @@ cdef struct Connections:
     Vec[uint32_t] dirty         # places with something to send, or more to do
     Vec[uint32_t] waiting       # places that are looked at in each turn
     Unbound unbound
-    Accounts accounts
+    Accounts* accounts          # of the node
+    Holdings holdings
     uint32_t handshake_steps    # done in this turn
     uint64_t descriptors_max    # a socket of a number from here on is closed: the rest is for peers and files
     uint64_t bytes_under_way    # of requests
@@ -156,9 +159,9 @@ cdef inline Connection* connection_at(const Connections* connections, uint32_t p
 cdef inline void bytes_begin(Connections* connections, Account* account, size_t bytes) noexcept nogil:
     connections.bytes_under_way += bytes
     if account != NULL:
-        account.bytes += bytes
+        add_shared(&account.bytes, <uint64_t>bytes)
 
 cdef inline void bytes_end(Connections* connections, Account* account, size_t bytes) noexcept nogil:
     connections.bytes_under_way -= bytes
     if account != NULL:
-        account.bytes -= bytes
+        subtract_shared(&account.bytes, <uint64_t>bytes)

@@ -9,7 +9,7 @@
 # It decides when strangers are accepted. It never blocks in anything but epoll.
 #
 # Order of life: connections_prepare, connections_start, connections_stop, connections_release. Limits, rules, listeners
-# and the audit trail are set before.
+# the accounts and the audit trail are set before.
 from libc.stddef cimport size_t
 from libc.stdint cimport uint64_t
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
-from raftmeta.connections.accounts cimport accounts_prepare, accounts_release
+from raftmeta.connections.accounts cimport holdings_release
 from raftmeta.connections.connections cimport (connection_close, connection_readable, connection_writable,
                                                connections_accept, connections_are_pressed, connections_drop_revoked,
                                                connections_expire, connections_flush, connections_wake)
@@ -134,7 +134,7 @@ cdef bint connections_prepare(Connections* connections, size_t item_bytes, int m
     connections.buffer = <uint8_t*>malloc(TUNE_READ_BYTES)
     connections.items = <uint8_t*>calloc(count, item_bytes)
     if (connections.epoll < 0 or connections.wake_fd < 0 or connections.buffer == NULL or connections.items == NULL
-            or not connections.free.reserve(count) or not accounts_prepare(&connections.accounts)
+            or not connections.free.reserve(count)
             or not unbound_prepare(&connections.unbound, connections.limits.unbound_max,
                                    connections.limits.unbound_of_address_max,
                                    connections.limits.hello_timeout_ns // TUNE_GRACE_SHARE)):
@@ -186,7 +186,7 @@ cdef void connections_release(Connections* connections) noexcept nogil:
     _close(&connections.local_listener)
     _close(&connections.epoll)
     _close(&connections.wake_fd)
-    accounts_release(&connections.accounts)
+    holdings_release(&connections.holdings)
     connections.free.release()
     connections.dirty.release()
     connections.waiting.release()

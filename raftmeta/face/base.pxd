@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.engine.submission cimport Submission
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.watch_callbacks cimport WatchCallbacks
@@ -25,6 +26,7 @@ cdef enum NodeLife:
 cdef class NodeBase:
     cdef Loop* loop             # NULL but in LIFE_RUNNING
     cdef Checkpoints checkpoints        # its thread runs as long as the loop does
+    cdef Accounts* accounts     # what principals use at all listeners
     cdef ClientServer* clients  # NULL: it serves none
     cdef list doors             # of OpenDoor (face/door)
     cdef NodeLife life          # changes together with `loop`, without a moment in which Python code could run

@@ -21,6 +21,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.connections.accounts cimport accounts_create, accounts_destroy
 from raftmeta.connections.turns cimport connections_close_in_child, connections_stop
 from raftmeta.engine.state cimport ENGINE_STOPPED
 from raftmeta.engine.submission cimport (AWAIT_MEMBERSHIP, AWAIT_READY, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
@@ -186,7 +187,9 @@ cdef class NodeBase:
         except BaseException:
             listener.close()
             _running_nodes.discard(self)
+            ending.accounts = self.accounts
             ending.clients = self.clients
+            self.accounts = NULL
             self.clients = NULL
             ending.door_count = take_doors(self.doors, ending.doors)
             ending.end_by(boot_now_ns() + self.close_timeout_ns)
@@ -228,9 +231,12 @@ cdef class NodeBase:
             self.trail.open(self.identity.name, self.identity.cluster, loop.engine.boot)
             self.trail.start()
             loop.transport.audit = trail
-        self.clients = open_clients(loop, self.identity, self.config)
+        self.accounts = accounts_create()
+        if self.accounts == NULL:
+            raise MemoryError
+        self.clients = open_clients(loop, self.accounts, self.identity, self.config)
         self.doors = []
-        open_doors(self.doors, loop, self.identity, self.config)
+        open_doors(self.doors, loop, self.accounts, self.identity, self.config)
         if self.certificates is not None:
             self._offer_tls(loop)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
@@ -286,9 +292,11 @@ cdef class NodeBase:
             return 0
         ending.loop = self.loop
         ending.keys = self.keys
+        ending.accounts = self.accounts
         ending.clients = self.clients
         ending.door_count = take_doors(self.doors, ending.doors)
         self.loop = NULL            # nobody submits or reads from here on
+        self.accounts = NULL
         self.clients = NULL
         self.life = LIFE_CLOSED
         ending.checkpoints = self.checkpoints
@@ -773,6 +781,7 @@ cdef class _Ending:
 
     cdef Loop* loop
     cdef KeyRingHandle keys     # native threads read it as long as they run
+    cdef Accounts* accounts
     cdef ClientServer* clients
     cdef DoorBlock[DOORS_MAX] doors
     cdef int door_count
@@ -832,6 +841,7 @@ cdef class _Ending:
                 clients_destroy(self.clients)
             for i in range(self.door_count):
                 self.doors[i].destroy(self.doors[i].connections)
+            accounts_destroy(self.accounts)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

@@ -1,4 +1,5 @@
 # A node's handle of one of its doors, whatever protocol the door speaks.
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport Connections
 from raftmeta.loop.loop cimport Loop
 from raftmeta.status cimport status_t
@@ -17,11 +18,11 @@ cdef class OpenDoor:
     cdef DoorBlock block
 
     # Fill `block`, after the loop was opened and before it is started. Raises AddressInUse, ConfigError.
-    cdef int open(self, Loop* loop, object identity, object config) except -1
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1
     # Empty once somebody else ends it.
     cdef dict metrics(self)
 
 # Append to `doors` an OpenDoor of each door that the identity has an address for, one by one.
-cdef int open_doors(list doors, Loop* loop, object identity, object config) except -1
+cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config) except -1
 # Move the blocks to `blocks`; how many they are. No Python code runs.
 cdef int take_doors(list doors, DoorBlock* blocks) noexcept

@@ -14,20 +14,20 @@ DOORS = (
 
 
 cdef class OpenDoor:
-    cdef int open(self, Loop* loop, object identity, object config) except -1:
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
         raise NotImplementedError
 
     cdef dict metrics(self):
         raise NotImplementedError
 
 
-cdef int open_doors(list doors, Loop* loop, object identity, object config) except -1:
+cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config) except -1:
     cdef OpenDoor door
     for field, module, name in DOORS:
         if getattr(identity, field) is not None:
             door = getattr(import_module(module), name)()
             doors.append(door)
-            door.open(loop, identity, config)
+            door.open(loop, accounts, identity, config)
     return 0
 
 

@@ -7,6 +7,7 @@ import ipaddress
 
 from libc.stdint cimport uint8_t, uint32_t
 
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits, Connections
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create, kafka_destroy, kafka_start
@@ -45,7 +46,7 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     return 0
 
 
-cdef KafkaDoor* _create(Loop* loop, object identity, object config) except NULL:
+cdef KafkaDoor* _create(Loop* loop, Accounts* accounts, object identity, object config) except NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef KafkaLimits limits
@@ -54,7 +55,7 @@ cdef KafkaDoor* _create(Loop* loop, object identity, object config) except NULL:
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
     listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
-    door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
+    door = kafka_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
                         <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
     if door == NULL:
         raise MemoryError
@@ -87,8 +88,8 @@ cdef void _destroy(Connections* connections) noexcept nogil:
 
 
 cdef class OpenKafka(OpenDoor):
-    cdef int open(self, Loop* loop, object identity, object config) except -1:
-        self.block.connections = <Connections*>_create(loop, identity, config)
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
+        self.block.connections = <Connections*>_create(loop, accounts, identity, config)
         self.block.start = _start
         self.block.destroy = _destroy
         return 0

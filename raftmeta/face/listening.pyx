@@ -93,7 +93,7 @@ cdef int fill_common(ConnectionLimits* limits, object config, object connections
     return 0
 
 
-cdef ClientServer* open_clients(Loop* loop, object identity, object config) except? NULL:
+cdef ClientServer* open_clients(Loop* loop, Accounts* accounts, object identity, object config) except? NULL:
     cdef ConnectionLimits common
     cdef ClientLimits limits
     cdef ClientServer* server
@@ -116,7 +116,7 @@ cdef ClientServer* open_clients(Loop* loop, object identity, object config) exce
         if listener is not None:
             listener.close()
         raise
-    server = clients_create(loop, &common, &limits, listener.detach() if listener is not None else -1,
+    server = clients_create(loop, accounts, &common, &limits, listener.detach() if listener is not None else -1,
                             local_listener.detach() if local_listener is not None else -1,
                             <const uint8_t*>address, <uint8_t>len(address), <const uint8_t*>version,
                             <uint8_t>len(version))

@@ -7,6 +7,7 @@ import os
 
 from libc.stdint cimport uint8_t, uint32_t
 
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits, Connections
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.zookeeper.door cimport (zookeeper_add_user, zookeeper_counters, zookeeper_create,
@@ -76,7 +77,7 @@ cdef int _fill_speakers(ZkDoor* door, object config) except -1:
     return 0
 
 
-cdef ZkDoor* _create(Loop* loop, object identity, object config) except NULL:
+cdef ZkDoor* _create(Loop* loop, Accounts* accounts, object identity, object config) except NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef ZkLimits limits
@@ -87,7 +88,7 @@ cdef ZkDoor* _create(Loop* loop, object identity, object config) except NULL:
     fill_common(&common, config, config.zookeeper_connections_max)
     _fill(&limits, &desk, config)
     listener = listen_at(identity.zookeeper_listen, "zookeeper_listen", LISTEN_BACKLOG)
-    door = zookeeper_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
+    door = zookeeper_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>address,
                             <uint8_t>len(address), <const uint8_t*>root, <uint8_t>len(root), <const uint8_t*>folder,
                             <uint32_t>len(folder))
     if door == NULL:
@@ -131,8 +132,8 @@ cdef void _destroy(Connections* connections) noexcept nogil:
 
 
 cdef class OpenZooKeeper(OpenDoor):
-    cdef int open(self, Loop* loop, object identity, object config) except -1:
-        self.block.connections = <Connections*>_create(loop, identity, config)
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
+        self.block.connections = <Connections*>_create(loop, accounts, identity, config)
         self.block.start = _start
         self.block.destroy = _destroy
         return 0

@@ -4,7 +4,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.accounts cimport (accounts_attach, accounts_refused, accounts_spend, holding_begin,
                                             holding_end, holding_renew)
-from raftmeta.connections.accounts_state cimport Accounts, Quotas
+from raftmeta.connections.accounts_state cimport Holdings, Quotas
+from raftmeta.native.atomics cimport add_shared, load_shared, subtract_shared
 from raftmeta.server.pending cimport request_answer
 from raftmeta.server.state cimport SETTLES_GRANT, SETTLES_REVOKE, SETTLES_SESSION_CLOSE, SETTLES_SESSION_OPEN
 from raftmeta.status cimport OK, OUTCOME_UNKNOWN, QUOTA_EXCEEDED
@@ -64,7 +65,7 @@ cdef bint quotas_request(ClientServer* server, ClientConnection* connection,
 
 cdef bint quotas_watch(ClientServer* server, ClientConnection* connection, uint64_t id) noexcept nogil:
     cdef uint32_t most = server.base.limits.quotas.watches_max
-    return (most == 0 or connection.base.account.watches < most
+    return (most == 0 or load_shared(&connection.base.account.watches) < most
             or _refuse(server, connection, id, QUOTA_WATCHES, 0))
 
 
@@ -77,12 +78,11 @@ cdef bint quotas_command(ClientServer* server, ClientConnection* connection, uin
     if command.kind == COMMAND_SESSION_OPEN and command.window > server.limits.session_window:
         return _refuse(server, connection, id, QUOTA_WINDOW, 0)
     if (command.kind == COMMAND_SESSION_OPEN and quotas.sessions_max != 0
-
-            and connection.base.account.sessions >= quotas.sessions_max
-            and server.base.accounts.sessions.find(command.id) == NULL):
+            and load_shared(&connection.base.account.sessions) >= quotas.sessions_max
+            and server.base.holdings.sessions.find(command.id) == NULL):
         return _refuse(server, connection, id, QUOTA_SESSIONS, 0)
     if (command.kind == COMMAND_LEASE_GRANT and quotas.leases_max != 0
-            and connection.base.account.leases >= quotas.leases_max):
+            and load_shared(&connection.base.account.leases) >= quotas.leases_max):
         return _refuse(server, connection, id, QUOTA_LEASES, 0)
     return True
 
@@ -97,19 +97,19 @@ cdef void quotas_note(ClientServer* server, ClientConnection* connection, const 
     if server.base.limits.quotas.leases_max != 0:
         if command.kind == COMMAND_LEASE_GRANT:
             pending.settles = SETTLES_GRANT
-            connection.base.account.leases += 1
+            add_shared(&connection.base.account.leases, <uint32_t>1)
         elif command.kind == COMMAND_LEASE_REVOKE:
             pending.settles = SETTLES_REVOKE
         elif command.kind == COMMAND_LEASE_KEEP_ALIVE:
             for i in range(command.leases.size):
-                holding_renew(&server.base.accounts.leases, command.leases.data[i].lease, server.base.now_ns)
+                holding_renew(&server.base.holdings.leases, command.leases.data[i].lease, server.base.now_ns)
     if server.base.limits.quotas.sessions_max != 0:
         if command.kind == COMMAND_SESSION_OPEN:
             pending.settles = SETTLES_SESSION_OPEN
-            connection.base.account.sessions += 1
+            add_shared(&connection.base.account.sessions, <uint32_t>1)
         elif command.kind == COMMAND_SESSION_CLOSE:
             pending.settles = SETTLES_SESSION_CLOSE
-        holding_renew(&server.base.accounts.sessions, command.session or command.id, server.base.now_ns)
+        holding_renew(&server.base.holdings.sessions, command.session or command.id, server.base.now_ns)
 
 
 # The number in the result of a grant: [status, revision, id]; 0: there is none.
@@ -125,7 +125,7 @@ cdef uint64_t _id_in(const uint8_t* body, size_t length) noexcept nogil:
 
 cdef void quotas_settle(ClientServer* server, const ClientPending* pending, status_t status, const uint8_t* body,
                         size_t length) noexcept nogil:
-    cdef Accounts* accounts = &server.base.accounts
+    cdef Holdings* holdings = &server.base.holdings
     cdef uint64_t now_ns = server.base.now_ns
     cdef Account* account = pending.account
     cdef uint64_t id = pending.settled
@@ -134,18 +134,15 @@ cdef void quotas_settle(ClientServer* server, const ClientPending* pending, stat
         if id == 0 and status == OK:
             id = _id_in(body, length)
         if id == 0:
-            accounts.nameless += 1
-            id = ~accounts.nameless
-        if not may_be or not holding_begin(&accounts.leases, id, account, pending.ttl_ms, now_ns):
-            account.leases -= 1
+            holdings.nameless += 1
+            id = ~holdings.nameless
+        if not may_be or not holding_begin(&holdings.leases, id, account, &account.leases, pending.ttl_ms, now_ns):
+            subtract_shared(&account.leases, <uint32_t>1)
     elif pending.settles == SETTLES_SESSION_OPEN:
-        if not may_be or not holding_begin(&accounts.sessions, id, account, pending.ttl_ms, now_ns):
-            account.sessions -= 1
+        if not may_be or not holding_begin(&holdings.sessions, id, account, &account.sessions, pending.ttl_ms,
+                                           now_ns):
+            subtract_shared(&account.sessions, <uint32_t>1)
     elif pending.settles == SETTLES_REVOKE and status == OK:
-        account = holding_end(&accounts.leases, id)
-        if account != NULL:
-            account.leases -= 1
+        holding_end(&holdings.leases, id)
     elif pending.settles == SETTLES_SESSION_CLOSE and status == OK:
-        account = holding_end(&accounts.sessions, id)
-        if account != NULL:
-            account.sessions -= 1
+        holding_end(&holdings.sessions, id)

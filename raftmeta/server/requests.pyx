@@ -473,7 +473,6 @@ cdef ClientPending* _unlink(ClientServer* server, Ticket* ticket) noexcept nogil
         server.waiting = ticket.next_waiting
     ticket.waiter = NULL
     bytes_end(&server.base, pending.account, pending.bytes)
-    account_drop(pending.account)
     return pending
 
 
@@ -522,6 +521,7 @@ cdef ClientConnection* requests_done(ClientServer* server, Ticket* ticket) noexc
     cdef ClientConnection* connection = <ClientConnection*>connection_at(&server.base, pending.place,
                                                                          pending.generation)
     quotas_settle(server, pending, ticket.status, ticket.body, ticket.length)
+    account_drop(pending.account)
     if connection != NULL and _must_wait(server, connection, pending):
         _park(server, connection, pending, ticket)
         return NULL
@@ -612,5 +612,6 @@ cdef void requests_release(ClientServer* server) noexcept nogil:
         audit_resume(server, pending)
         audit_finish(server, pending, OUTCOME_UNKNOWN, 0, 0)
         watch_free(pending.watch)       # opening or closing, and of no connection any more
+        account_drop(pending.account)
         free(pending)
         ticket_drop(ticket)

@@ -137,9 +137,10 @@ cdef bint _prepare(ClientServer* server) noexcept nogil:
     return True
 
 
-cdef ClientServer* clients_create(Loop* loop, const ConnectionLimits* common, const ClientLimits* limits, int listener,
-                                  int local_listener, const uint8_t* address, uint8_t address_length,
-                                  const uint8_t* version, uint8_t version_length) noexcept nogil:
+cdef ClientServer* clients_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common,
+                                  const ClientLimits* limits, int listener, int local_listener, const uint8_t* address,
+                                  uint8_t address_length, const uint8_t* version,
+                                  uint8_t version_length) noexcept nogil:
     cdef ClientServer* server = <ClientServer*>calloc(1, sizeof(ClientServer))
     if server == NULL:
         close(listener)         # -1: there is none
@@ -147,6 +148,7 @@ cdef ClientServer* clients_create(Loop* loop, const ConnectionLimits* common, co
         return NULL
     server.loop = loop
     server.base.rules = clients_rules()
+    server.base.accounts = accounts
     server.base.audit = loop.transport.audit
     server.base.audit_by = AUDIT_BY_CLIENTS
     server.base.audit_port = AUDIT_PORT_CLIENTS

@@ -19,6 +19,7 @@ from raftmeta.engine.submission cimport SUBMIT_UNWATCH, Submission
 from raftmeta.loop.tickets cimport MAIL_WATCH
 from raftmeta.machine.watch_purse cimport purse_create, purse_drop, purse_hold
 from raftmeta.machine.watches cimport watch_take
+from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.server.access cimport access_of_watch, access_revision
 from raftmeta.server.audit cimport audit_watch_ended
 from raftmeta.server.output cimport connection_has_room, connection_send
@@ -61,7 +62,7 @@ cdef ClientWatch* watch_create(ClientServer* server, ClientConnection* connectio
     purse_hold(watch.purse)
     watch.account = connection.base.account
     account_hold(watch.account)
-    watch.account.watches += 1
+    add_shared(&watch.account.watches, <uint32_t>1)
     watch.next = connection.watches
     connection.watches = watch
     connection.watch_count += 1
@@ -88,7 +89,7 @@ cdef void _unlink(ClientServer* server, ClientWatch* watch) noexcept nogil:
     cdef ClientConnection* connection
     cdef ClientWatch** at
     server.counters.watches -= 1
-    watch.account.watches -= 1
+    subtract_shared(&watch.account.watches, <uint32_t>1)
     account_drop(watch.account)
     watch.account = NULL
     if watch.place == NOWHERE:

@@ -29,6 +29,7 @@ def doors(
     names: str = "a",
     tls: raftmeta.Tls | None = None,
     audit: raftmeta.Audit | None = None,
+    client_listen: str | None = None,
     **settings: Any,
 ) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
     """Ready nodes with a door each, and the ports of the doors."""
@@ -43,6 +44,7 @@ def doors(
                 name,
                 peers=peers,
                 data_dir=folder / name,
+                client_listen=client_listen,
                 kafka_listen=f"127.0.0.1:{at[name]}",
                 config=config,
                 tls=tls,

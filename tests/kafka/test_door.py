@@ -15,7 +15,7 @@ import raftmeta
 from tests.kafka.compare import random_values
 from tests.kafka.nodes import KEYS, MEMBER_ID_REQUIRED, Member, RawClient, doors
 from tests.kafka.schema import messages
-from tests.processes.waiting import wait_until
+from tests.processes.waiting import free_ports, wait_until
 from tests.security.test_audit_trail import on_full_disk
 
 COORDINATOR_NOT_AVAILABLE, ILLEGAL_GENERATION, INVALID_GROUP_ID, UNKNOWN_MEMBER_ID = 15, 22, 24, 25
@@ -363,3 +363,21 @@ def test_members_of_one_principal_are_bounded(tmp_path: Path) -> None:
         assert first.sync(shares={})["error_code"] == 0
         client.ask("LeaveGroup", 5, group_id=first.group, members=[{"member_id": first.id}])
         assert third.join() == 0
+
+
+def test_a_member_and_a_lease_of_one_principal_are_of_one_account(tmp_path: Path) -> None:
+    """Init: an address may have two leases. Act: it takes one at the clients' port and lets one member join. Check: no
+    other member joins; when the lease is given back, one does."""
+    (port,) = free_ports(1)
+    with (
+        doors(tmp_path, principal_leases_max=2, client_listen=f"127.0.0.1:{port}") as (_, at),
+        raftmeta.Client(f"raft://127.0.0.1:{port}") as client,
+        RawClient(at["a"]) as kafka,
+    ):
+        lease = client.lease(60.0)
+        assert Member(kafka, "first").join() == 0
+        assert Member(kafka, "second").join() == GROUP_MAX_SIZE_REACHED
+        with pytest.raises(raftmeta.QuotaExceeded):
+            client.lease(60.0)
+        lease.revoke()
+        assert Member(kafka, "second").join() == 0

@@ -14,7 +14,8 @@ from kazoo.exceptions import QuotaExceededError, ThrottledOpError
 from kazoo.handlers.threading import KazooTimeoutError
 
 import raftmeta
-from tests.processes.waiting import wait_until
+from tests.node.nodes import QUICK
+from tests.processes.waiting import free_ports, wait_until
 from tests.zookeeper.nodes import SET_WATCHES, SET_WATCHES_XID, RawClient, doors, strings
 
 QUOTA_EXCEEDED, THROTTLED = -125, -127  # KeeperException.java of ZooKeeper 3.9
@@ -40,6 +41,22 @@ def session(port: int, *names: tuple[str, str], timeout_s: float = PATIENCE_S) -
     finally:
         client.stop()
         client.close()
+
+
+@contextlib.contextmanager
+def door_and_port(folder: Path, **settings: Any) -> Iterator[tuple[raftmeta.Node, str, int]]:
+    """A node with a port for clients and a door; the clients' URL, the door's port. All are of one address."""
+    peer, clients, port = free_ports(3)
+    with raftmeta.Node(
+        "a",
+        peers={"a": f"127.0.0.1:{peer}"},
+        data_dir=folder / "a",
+        client_listen=f"127.0.0.1:{clients}",
+        zookeeper_listen=f"127.0.0.1:{port}",
+        config=raftmeta.Config(**{**QUICK, **settings}),
+    ) as node:
+        node.ready(30)
+        yield node, f"raft://127.0.0.1:{clients}", port
 
 
 def metric(node: raftmeta.Node, name: str) -> float:
@@ -156,3 +173,64 @@ def test_a_client_that_goes_on_asking_is_not_read_for_a_while(tmp_path: Path) ->
         replies = [flood.reply() for _ in range(400)]
         assert [reply.xid for reply in replies] == list(range(1, 401))
         assert {reply.error for reply in replies} == {0, THROTTLED}
+
+
+# --- one account over all listeners -----------------------------------------------------------------------------------
+
+
+def granted(client: raftmeta.Client) -> bool:
+    with contextlib.suppress(raftmeta.QuotaExceeded):
+        client.lease(60.0)
+        return True
+    return False
+
+
+def test_a_lease_and_a_session_of_one_principal_are_of_one_account(tmp_path: Path) -> None:
+    """Init: a principal may have two. Act: one lease by the clients' port, one session at the door. Check: there is
+    room for no lease; when the session has ended, there is room for one."""
+    with door_and_port(tmp_path, principal_leases_max=2) as (node, url, port), raftmeta.Client(url) as client:
+        client.lease(60.0)
+        with session(port):
+            with pytest.raises(raftmeta.QuotaExceeded) as caught:
+                client.lease(60.0)
+            assert caught.value.quota == "leases"
+            wait_until(lambda: metric(node, "principals") == 1, timeout_s=20, what="a sweep to count one account")
+        wait_until(lambda: granted(client), timeout_s=20, what="the session to give its lease back")
+        assert not granted(client)
+
+
+def test_a_proved_name_takes_its_session_along(tmp_path: Path) -> None:
+    """Init: one lease a principal. Act: a session of the address becomes ann's. Check: the address has room again at
+    the clients' port, for one lease."""
+    with door_and_port(tmp_path, principal_leases_max=1) as (_, url, port), raftmeta.Client(url) as client:
+        with session(port):
+            assert not granted(client)
+        with session(port, ANN):
+            wait_until(lambda: granted(client), timeout_s=20, what="the address to have room")
+            assert not granted(client)
+
+
+def test_requests_at_the_door_spend_what_the_clients_port_spends(tmp_path: Path) -> None:
+    """61 requests at once and one a second, wherever they come. Ann at the door goes on."""
+    settings = {"principal_requests_per_s": 1, "principal_burst_s": 60.0}
+    with (
+        door_and_port(tmp_path, **settings) as (_, url, port),
+        raftmeta.Client(url) as client,
+        session(port, ANN) as ann,
+        session(port) as nobody,
+    ):
+        with pytest.raises(raftmeta.QuotaExceeded):
+            for _ in range(100):
+                client.put("k", "v")
+        assert refused(lambda: nobody.set("/zookeeper", b""), times=2) > 0
+        assert ann.exists("/zookeeper") is not None
+
+
+def test_connections_to_all_listeners_are_counted_together(tmp_path: Path) -> None:
+    with (
+        door_and_port(tmp_path, principal_connections_max=1) as (_, url, port),
+        RawClient(port),
+        raftmeta.Client(url) as client,
+        pytest.raises(raftmeta.ReadyTimeout, match="as many connections of this client"),
+    ):
+        client.ready(1.0)

@@ -4,14 +4,16 @@
 # kafka_destroy after it has.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaDoor, KafkaLimits
 from raftmeta.loop.loop cimport Loop
 from raftmeta.status cimport status_t
 
-# Takes the listener over, also when it fails (NULL: no memory or no descriptor). host, port: where clients find it.
-cdef KafkaDoor* kafka_create(Loop* loop, const ConnectionLimits* common, const DeskLimits* desk,
+# Takes the listener over, also when it fails (NULL: no memory or no descriptor). accounts: of the node. host, port:
+# where clients find it.
+cdef KafkaDoor* kafka_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                              const KafkaLimits* limits, int listener, const uint8_t* host, uint8_t host_length,
                              uint32_t port) noexcept nogil
 cdef status_t kafka_start(KafkaDoor* door) noexcept nogil

@@ -175,7 +175,7 @@ cdef void _limit(KafkaDoor* door) noexcept nogil:
     door.desk.base.limits.sweep_ns = TUNE_SWEEP_NS
 
 
-cdef KafkaDoor* kafka_create(Loop* loop, const ConnectionLimits* common, const DeskLimits* desk,
+cdef KafkaDoor* kafka_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                              const KafkaLimits* limits, int listener, const uint8_t* host, uint8_t host_length,
                              uint32_t port) noexcept nogil:
     cdef KafkaDoor* door = <KafkaDoor*>calloc(1, sizeof(KafkaDoor))
@@ -183,6 +183,7 @@ cdef KafkaDoor* kafka_create(Loop* loop, const ConnectionLimits* common, const D
         close(listener)
         return NULL
     door.desk.base.rules = kafka_rules()
+    door.desk.base.accounts = accounts
     door.desk.base.audit_by = AUDIT_BY_KAFKA
     door.desk.base.audit_port = AUDIT_PORT_KAFKA
     door.desk.base.limits = common[0]

@@ -4,15 +4,16 @@
 # connections_stop before the loop is stopped; zookeeper_destroy after it has.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.zookeeper.state cimport ZkCounters, ZkDoor, ZkLimits
 from raftmeta.loop.loop cimport Loop
 from raftmeta.status cimport status_t
 
-# Takes the listener over, also when it fails (NULL: no memory or no descriptor). address: where it listens; root: what
-# keys of the tree begin with; folder: of the node, for people.
-cdef ZkDoor* zookeeper_create(Loop* loop, const ConnectionLimits* common, const DeskLimits* desk,
+# Takes the listener over, also when it fails (NULL: no memory or no descriptor). accounts: of the node. address: where
+# it listens; root: what keys of the tree begin with; folder: of the node, for people.
+cdef ZkDoor* zookeeper_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                               const ZkLimits* limits, int listener, const uint8_t* address, uint8_t address_length,
                               const uint8_t* root, uint8_t root_length, const uint8_t* folder,
                               uint32_t folder_length) noexcept nogil

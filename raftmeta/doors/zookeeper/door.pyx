@@ -230,7 +230,7 @@ cdef uint32_t _port_of(const uint8_t* address, uint8_t length) noexcept nogil:
     return port
 
 
-cdef ZkDoor* zookeeper_create(Loop* loop, const ConnectionLimits* common, const DeskLimits* desk,
+cdef ZkDoor* zookeeper_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                               const ZkLimits* limits, int listener, const uint8_t* address, uint8_t address_length,
                               const uint8_t* root, uint8_t root_length, const uint8_t* folder,
                               uint32_t folder_length) noexcept nogil:
@@ -240,6 +240,7 @@ cdef ZkDoor* zookeeper_create(Loop* loop, const ConnectionLimits* common, const 
         free(door)
         return NULL
     door.desk.base.rules = zookeeper_rules()
+    door.desk.base.accounts = accounts
     door.desk.base.audit_by = AUDIT_BY_DOORS
     door.desk.base.audit_port = AUDIT_PORT_ZOOKEEPER
     door.desk.base.limits = common[0]

@@ -3,13 +3,14 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from raftmeta.connections.accounts cimport (accounts_attach, accounts_refused, accounts_spend, holding_begin,
-                                            holding_end)
+                                            holding_end, holding_move)
 from raftmeta.connections.accounts_state cimport Account, Holding, account_drop, account_hold
 from raftmeta.doors.zookeeper.access cimport access_principal
 from raftmeta.doors.zookeeper.protocol cimport (ZK_ADD_WATCH, ZK_AUTH, ZK_CHECK_WATCHES, ZK_CLOSE_SESSION, ZK_DELETE,
                                                 ZK_IS_WRITE, ZK_OK, ZK_PING, ZK_REMOVE_WATCHES, ZK_SASL, ZK_SET_WATCHES,
                                                 ZK_SET_WATCHES2, ZK_THROTTLED)
 from raftmeta.doors.zookeeper.watch_table cimport watch_list_count
+from raftmeta.native.atomics cimport add_shared, load_shared
 from raftmeta.status cimport OK, QUOTA_EXCEEDED
 from raftmeta.wire.commands cimport Bytes
 
@@ -22,17 +23,13 @@ cdef enum:
 cdef status_t _move_session(ZkDoor* door, ZkConnection* connection, Account* before) noexcept nogil:
     cdef Account* account = connection.base.account
     cdef uint32_t most = door.desk.base.limits.quotas.leases_max
-    cdef Holding* holding = door.desk.base.accounts.leases.find(connection.session)
+    cdef Holding* holding = door.desk.base.holdings.leases.find(connection.session)
     if holding == NULL or holding.account != before:
         return OK
-    if account.leases >= most:
+    if load_shared(&account.leases) >= most:
         door.desk.base.counters.over_quota += 1
         return QUOTA_EXCEEDED
-    before.leases -= 1
-    account_drop(before)
-    account.leases += 1
-    account_hold(account)
-    holding.account = account
+    holding_move(holding, account, &account.leases)
     return OK
 
 
@@ -40,11 +37,15 @@ cdef status_t quotas_attach(ZkDoor* door, ZkConnection* connection) noexcept nog
     cdef bint is_certified
     cdef Bytes name = access_principal(door, connection, &is_certified)
     cdef Account* before = connection.base.account
-    cdef status_t status = accounts_attach(&door.desk.base, &connection.base, name.data, name.length)
-    if status != OK or connection.base.account == before:
-        return status
-    watch_list_count(&connection.watches, &connection.base.account.watches)
-    return _move_session(door, connection, before) if before != NULL else OK
+    cdef status_t status
+    account_hold(before)        # its watches and its session are counted there until they have moved
+    status = accounts_attach(&door.desk.base, &connection.base, name.data, name.length)
+    if status == OK and connection.base.account != before:
+        watch_list_count(&connection.watches, &connection.base.account.watches)
+        if before != NULL:
+            status = _move_session(door, connection, before)
+    account_drop(before)
+    return status
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ cdef bint quotas_watch(ZkDoor* door, ZkConnection* connection, const ZkRequest* 
     if request.opcode in (ZK_SET_WATCHES, ZK_SET_WATCHES2):
         for i in range(WATCH_KINDS):
             more += request.watches[i].count
-    if more == 0 or connection.base.account.watches + more <= most:
+    if more == 0 or load_shared(&connection.base.account.watches) + more <= most:
         return True
     accounts_refused(&door.desk.base, &connection.base)
     return False
@@ -86,15 +87,14 @@ cdef bint quotas_grant(ZkDoor* door, ZkConnection* connection, uint64_t ttl_ms) 
     cdef uint32_t most = door.desk.base.limits.quotas.leases_max
     if most == 0:
         return True
-    if account.leases >= most:
+    if load_shared(&account.leases) >= most:
         accounts_refused(&door.desk.base, &connection.base)
         return False
-    if holding_begin(&door.desk.base.accounts.leases, connection.session, account, ttl_ms, door.desk.base.now_ns):
-        account.leases += 1
+    if holding_begin(&door.desk.base.holdings.leases, connection.session, account, &account.leases, ttl_ms,
+                     door.desk.base.now_ns):
+        add_shared(&account.leases, <uint32_t>1)
     return True
 
 
 cdef void quotas_session_ended(ZkDoor* door, uint64_t session) noexcept nogil:
-    cdef Account* account = holding_end(&door.desk.base.accounts.leases, session)
-    if account != NULL:
-        account.leases -= 1
+    holding_end(&door.desk.base.holdings.leases, session)

@@ -343,7 +343,7 @@ cdef bint _add(ZkDoor* door, uint64_t session) noexcept nogil:
     item.lease = session
     if not door.desk.command.leases.push(item):
         return False
-    holding_renew(&door.desk.base.accounts.leases, session, door.desk.base.now_ns)
+    holding_renew(&door.desk.base.holdings.leases, session, door.desk.base.now_ns)
     if door.desk.command.leases.size == LEASES_MAX:
         if _send(door) != OK:
             return False

@@ -25,7 +25,7 @@ cdef enum ZkHearing:
 cdef struct ZkWatchList:
     ZkWatch* first
     uint32_t count              # of modes that are set
-    uint32_t* also              # the same count of its account; NULL: none
+    uint32_t* also              # the same count of its account, shared; NULL: none
 
 cdef struct ZkWatch:
     ZkWatch* next_here          # of its path

@@ -8,6 +8,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
+from raftmeta.native.atomics cimport add_shared, subtract_shared
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED
 
@@ -91,7 +92,7 @@ cdef void _forget_path(ZkWatchTable* table, ZkWatched* watched) noexcept nogil:
 cdef inline void _count(ZkWatchList* own, int by) noexcept nogil:
     own.count += by
     if own.also != NULL:
-        own.also[0] += by
+        add_shared(own.also, <uint32_t>by)      # by may be negative: words wrap
 
 
 cdef ZkWatch* _create(ZkWatchTable* table, ZkWatchList* own, uint32_t place, const Bytes* path) noexcept nogil:
@@ -196,10 +197,10 @@ cdef void watch_table_drop(ZkWatchTable* table, ZkWatchList* own) noexcept nogil
 
 cdef void watch_list_count(ZkWatchList* own, uint32_t* also) noexcept nogil:
     if own.also != NULL:
-        own.also[0] -= own.count
+        subtract_shared(own.also, own.count)
     own.also = also
     if also != NULL:
-        also[0] += own.count
+        add_shared(also, own.count)
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
