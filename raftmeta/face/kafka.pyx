@@ -10,8 +10,10 @@ from libc.stdint cimport uint8_t, uint32_t
 from raftmeta.connections.state cimport ConnectionLimits
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create
+from raftmeta.doors.kafka.own_asks cimport own_drop
 from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaLimits
 from raftmeta.face.listening cimport fill_common, tls_metrics
+from raftmeta.face.own_logs cimport OwnLogs, OwnLogsHandle
 
 from raftmeta.face.listening import listen_at
 
@@ -42,21 +44,29 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     return 0
 
 
-cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config) except? NULL:
+cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config, object host) except? NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef KafkaLimits limits
+    cdef OwnLogsHandle handle = None
+    cdef OwnLogs* own = NULL
     cdef KafkaDoor* door
-    cdef bytes host
+    cdef bytes name
     if identity.kafka_listen is None:
         return NULL
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
-    host = _host(identity).strip("[]").encode()
+    name = _host(identity).strip("[]").encode()
+    if host is not None:
+        handle = host.open()
     listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
-    door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
-                        <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
+    if handle is not None:
+        own = handle.hold()
+    door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>name,
+                        <uint8_t>len(name), <uint32_t>identity.kafka_listen.port, own)
     if door == NULL:
+        if own != NULL:
+            own_drop(own)
         raise MemoryError
     return door
 
