@@ -179,7 +179,7 @@ PYTHON
 
 # A third of all modules: whole packages, and modules of backups, salvage and faults on purpose.
 NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests
-NOT_IN_DEMO+=,raftmeta.doors,raftmeta.face.kafka,raftmeta.face.zookeeper
+NOT_IN_DEMO+=,raftmeta.doors,raftmeta.face.kafka,raftmeta.face.own_logs,raftmeta.face.zookeeper
 NOT_IN_DEMO+=,raftmeta.engine.snapshots.backup,raftmeta.face.backups,raftmeta.face.faults,raftmeta.face.stopped_log
 NOT_IN_DEMO+=,raftmeta.machine.machine_handle,raftmeta.storage.salvage,raftmeta.storage.sealed_handle
 

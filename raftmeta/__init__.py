@@ -75,6 +75,8 @@ if typing.TYPE_CHECKING:
         Withdrawn,
         ZnodeRefused,
     )
+    from raftmeta.face.kafka_answers import KafkaRefusal
+    from raftmeta.face.kafka_door import KafkaDoor
     from raftmeta.face.user_machine import UserMachine
     from raftmeta.interfaces import Capabilities
     from raftmeta.node import Node
@@ -180,6 +182,8 @@ __all__ = [
     "IdConflict",
     "InvalidArgument",
     "InvariantBroken",
+    "KafkaDoor",
+    "KafkaRefusal",
     "KeyExists",
     "KeyMissing",
     "KeyRecord",
@@ -281,6 +285,8 @@ _HOMES = {
     "GroupListed": "raftmeta.results",
     "GroupMember": "raftmeta.results",
     "GroupSynced": "raftmeta.results",
+    "KafkaDoor": "raftmeta.face.kafka_door",
+    "KafkaRefusal": "raftmeta.face.kafka_answers",
     "KeyRecord": "raftmeta.operations",
     "Lease": "raftmeta.verbs.lease",
     "MemberStatus": "raftmeta.results",

@@ -7,6 +7,7 @@ from typing import Self
 
 from raftmeta.bindings.revision import Revision
 from raftmeta.config import Config, Identity
+from raftmeta.face.kafka_door import KafkaDoor
 from raftmeta.face.mailbox import MailboxFace
 from raftmeta.face.node import Node as SyncNode
 from raftmeta.face.user_machine_aio import AioUserMachine
@@ -43,6 +44,7 @@ class Node(MailboxFace, AioVerbs):
         encryption: Encryption | None = None,
         tls: Tls | None = None,
         audit: Audit | None = None,
+        kafka: KafkaDoor | None = None,
     ) -> None: ...
     @classmethod
     def of(cls, node: SyncNode) -> Self:

@@ -41,6 +41,7 @@ cdef class NodeBase:
     cdef KeyRingHandle keys     # its keys as the native threads read them; None: all files are plain
     cdef readonly object tls            # security.settings.Tls, as it was given; None: plain
     cdef readonly object audit          # security.audit.Audit, as it was given; None: no trail is kept
+    cdef readonly object kafka_host     # face.kafka_door.KafkaDoor, as it was given; None: raftmeta keeps records
     cdef readonly object trail          # security.audit_writer.AuditWriter of this run; None: no trail is kept
     cdef object certificates            # face.certificates.Certificates, which reads its files; None: plain
     cdef uint32_t value_bytes_max

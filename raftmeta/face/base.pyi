@@ -5,6 +5,7 @@ from os import PathLike
 from typing import Any
 
 from raftmeta.config import Config, Identity
+from raftmeta.face.kafka_door import KafkaDoor
 from raftmeta.face.user_machine import LocalCopy
 from raftmeta.security.audit import Audit
 from raftmeta.security.audit_writer import AuditWriter
@@ -30,6 +31,7 @@ class NodeBase:
         encryption: Encryption | None = None,
         tls: Tls | None = None,
         audit: Audit | None = None,
+        kafka: KafkaDoor | None = None,
     ) -> None: ...
     def __del__(self) -> None: ...
     @property
@@ -42,6 +44,8 @@ class NodeBase:
     def tls(self) -> Tls | None: ...
     @property
     def audit(self) -> Audit | None: ...
+    @property
+    def kafka_host(self) -> KafkaDoor | None: ...
     @property
     def trail(self) -> AuditWriter | None:
         """The writer of the audit trail of this run; None: no trail is kept."""

@@ -68,6 +68,7 @@ from raftmeta.errors import (ConfigError, ForkedProcess, InvalidArgument, NodeCl
 from raftmeta.face.audit import telling, writer_of
 from raftmeta.face.certificates import Certificates
 from raftmeta.verbs.asked import next_page, range_result
+from raftmeta.face.kafka_door import KafkaDoor as KafkaHost
 from raftmeta.face.listening import listen_at
 from raftmeta.common.shared_threads import Losses, SharedThreads
 from raftmeta.security.audit import check_audit
@@ -121,7 +122,7 @@ cdef class NodeBase:
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
                  zookeeper_listen=None, kafka_listen=None, cluster="default", config=None, encryption=None, tls=None,
-                 audit=None):
+                 audit=None, kafka=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -134,6 +135,11 @@ cdef class NodeBase:
                                        client_listen=client_listen, zookeeper_listen=zookeeper_listen,
                                        kafka_listen=kafka_listen, cluster=cluster, config=config,
                                        is_private=tls is not None and not tls.accept_plain)
+        if kafka is not None and not isinstance(kafka, KafkaHost):
+            raise ConfigError(f"kafka: must be a KafkaDoor, not {type(kafka).__name__}", field="kafka")
+        if kafka is not None and kafka_listen is None:
+            raise ConfigError("kafka: needs kafka_listen too", field="kafka")
+        self.kafka_host = kafka
         self.encryption = check_encryption(encryption)
         self.audit = check_audit(audit)
         self.value_bytes_max = config.value_bytes_max
@@ -199,6 +205,8 @@ cdef class NodeBase:
         try:
             if self.certificates is not None:
                 self.certificates.start(self)
+            if self.kafka_host is not None:
+                self.kafka_host.start(self)
             if self.config.host_watchdog_s:
                 self.watched = threading.Event()
                 threading.Thread(target=_show_progress,
@@ -236,7 +244,7 @@ cdef class NodeBase:
             raise MemoryError
         self.clients = open_clients(loop, self.accounts, self.identity, self.config)
         self.doors = []
-        open_doors(self.doors, loop, self.accounts, self.identity, self.config)
+        open_doors(self.doors, loop, self.accounts, self.identity, self.config, {"kafka_listen": self.kafka_host})
         if self.certificates is not None:
             self._offer_tls(loop)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))

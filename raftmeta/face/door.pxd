@@ -17,12 +17,15 @@ cdef struct DoorBlock:
 cdef class OpenDoor:
     cdef DoorBlock block
 
-    # Fill `block`, after the loop was opened and before it is started. Raises AddressInUse, ConfigError.
-    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1
+    # Fill `block`, after the loop was opened and before it is started. program: what the host does for the door; None:
+    # nothing. Raises AddressInUse, ConfigError.
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1
     # Empty once somebody else ends it.
     cdef dict metrics(self)
 
-# Append to `doors` an OpenDoor of each door that the identity has an address for, one by one.
-cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config) except -1
+# Append to `doors` an OpenDoor of each door that the identity has an address for, one by one. programs: by the name of
+# the address.
+cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config,
+                    dict programs) except -1
 # Move the blocks to `blocks`; how many they are. No Python code runs.
 cdef int take_doors(list doors, DoorBlock* blocks) noexcept

@@ -14,20 +14,21 @@ DOORS = (
 
 
 cdef class OpenDoor:
-    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1:
         raise NotImplementedError
 
     cdef dict metrics(self):
         raise NotImplementedError
 
 
-cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config) except -1:
+cdef int open_doors(list doors, Loop* loop, Accounts* accounts, object identity, object config,
+                    dict programs) except -1:
     cdef OpenDoor door
     for field, module, name in DOORS:
         if getattr(identity, field) is not None:
             door = getattr(import_module(module), name)()
             doors.append(door)
-            door.open(loop, accounts, identity, config)
+            door.open(loop, accounts, identity, config, programs.get(field))
     return 0
 
 

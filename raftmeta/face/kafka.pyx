@@ -11,9 +11,11 @@ from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits, Connections
 from raftmeta.doors.desk.state cimport DeskLimits
 from raftmeta.doors.kafka.door cimport kafka_counters, kafka_create, kafka_destroy, kafka_start
+from raftmeta.doors.kafka.own_asks cimport own_drop
 from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaDoor, KafkaLimits
 from raftmeta.face.door cimport OpenDoor
 from raftmeta.face.listening cimport fill_common, tls_metrics
+from raftmeta.face.own_logs cimport OwnLogs, OwnLogsHandle
 from raftmeta.loop.loop cimport Loop
 from raftmeta.status cimport status_t
 
@@ -46,18 +48,27 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     return 0
 
 
-cdef KafkaDoor* _create(Loop* loop, Accounts* accounts, object identity, object config) except NULL:
+cdef KafkaDoor* _create(Loop* loop, Accounts* accounts, object identity, object config,
+                        object program) except NULL:
     cdef ConnectionLimits common
     cdef DeskLimits desk
     cdef KafkaLimits limits
+    cdef OwnLogsHandle handle = None
+    cdef OwnLogs* own = NULL
     cdef KafkaDoor* door
     cdef bytes host = _host(identity).strip("[]").encode()
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
+    if program is not None:
+        handle = program.open()
     listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
+    if handle is not None:
+        own = handle.hold()
     door = kafka_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
-                        <uint8_t>len(host), <uint32_t>identity.kafka_listen.port)
+                        <uint8_t>len(host), <uint32_t>identity.kafka_listen.port, own)
     if door == NULL:
+        if own != NULL:
+            own_drop(own)
         raise MemoryError
     return door
 
@@ -88,8 +99,8 @@ cdef void _destroy(Connections* connections) noexcept nogil:
 
 
 cdef class OpenKafka(OpenDoor):
-    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
-        self.block.connections = <Connections*>_create(loop, accounts, identity, config)
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1:
+        self.block.connections = <Connections*>_create(loop, accounts, identity, config, program)
         self.block.start = _start
         self.block.destroy = _destroy
         return 0

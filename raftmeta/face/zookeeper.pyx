@@ -132,7 +132,7 @@ cdef void _destroy(Connections* connections) noexcept nogil:
 
 
 cdef class OpenZooKeeper(OpenDoor):
-    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config) except -1:
+    cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1:
         self.block.connections = <Connections*>_create(loop, accounts, identity, config)
         self.block.start = _start
         self.block.destroy = _destroy

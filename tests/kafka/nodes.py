@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,9 +30,10 @@ def doors(
     tls: raftmeta.Tls | None = None,
     audit: raftmeta.Audit | None = None,
     client_listen: str | None = None,
+    hosts: Mapping[str, raftmeta.KafkaDoor] | None = None,
     **settings: Any,
 ) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
-    """Ready nodes with a door each, and the ports of the doors."""
+    """Ready nodes with a door each, and the ports of the doors. hosts: programs that keep records, by node."""
     ports = free_ports(2 * len(names))
     peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
     at = dict(zip(names, ports[len(names) :], strict=True))
@@ -49,6 +50,7 @@ def doors(
                 config=config,
                 tls=tls,
                 audit=audit,
+                kafka=(hosts or {}).get(name),
             )
             stack.callback(node.close, transfer=False)
             nodes[name] = node.start()

@@ -16,7 +16,7 @@ from tests.kafka.nodes import RawClient, doors
 from tests.processes.waiting import wait_until
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, BAD_ACKS, OUT_OF_ORDER, INVALID_RECORD = 1, 2, 3, 21, 45, 87
-SESSION_UNKNOWN, UNKNOWN_EPOCH = 70, 76
+SESSION_UNKNOWN, UNKNOWN_EPOCH = 70, 75
 WAIT_MS = 10_000
 END, START, LATEST = -1, -2, -3
 

@@ -8,6 +8,7 @@ from raftmeta.doors.kafka.brokers cimport broker_id, brokers_list
 from raftmeta.doors.kafka.codec cimport (KafkaReader, get_array, get_bool, get_end, get_int8, get_tags, get_text,
                                          get_uuid, put_array, put_int8, put_int16, put_int32,
                                          put_null_text, put_tags, put_text, put_text_null)
+from raftmeta.doors.kafka.own_leaders cimport leaders_claim
 from raftmeta.doors.kafka.protocol cimport KAFKA_INVALID_GROUP_ID, KAFKA_INVALID_REQUEST, KAFKA_OK
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin,
                                          request_reader)
@@ -21,6 +22,7 @@ cdef enum:
     KEY_OF_GROUP = 0                # FindCoordinator: what is coordinated
     KEY_OF_TRANSACTION = 1
     ENDPOINT_BROKERS = 1            # DescribeCluster
+    CLAIMS_MAX = 64                 # of one Metadata
 
 cdef const char* HEXADECIMAL = b"0123456789abcdef"
 
@@ -68,6 +70,17 @@ cdef void metadata_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     metadata_go(door, request)
 
 
+# Partitions that nobody leads get a leader first, some hundred at once. A claim that another node was faster with is
+# looked at again; the client asks again for what is left after many.
+cdef bint _claims(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+    if request.number >= CLAIMS_MAX or not leaders_claim(door, request):
+        door.own.claims.clear()
+        return False
+    request.number += 1
+    request.answer.clear()
+    return True
+
+
 cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef uint8_t[CLUSTER_DIGITS] digits
     cdef KafkaWriter writer
@@ -76,7 +89,7 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef int32_t count
     cdef bint may_make = False
     cdef size_t k
-    if not request_pin(door, request):
+    if request.tasks != 0 or not request_pin(door, request):
         return
     if not _read_metadata(request, &topics, &count, &may_make) or not brokers_list(door):
         reply_fail(door, request)
@@ -97,6 +110,8 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if request.version >= 1:
         put_int32(&writer, door.self.id)        # any node carries out what a controller is asked
     put_topics(door, request, &writer, &topics, count)
+    if door.own != NULL and _claims(door, request):
+        return
     if 8 <= request.version <= 10:
         put_int32(&writer, NOT_ASKED)
     if request.version >= 13:

@@ -7,15 +7,16 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits
 from raftmeta.doors.desk.state cimport DeskLimits
+from raftmeta.doors.kafka.own_state cimport OwnLogs
 from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaDoor, KafkaLimits
 from raftmeta.loop.loop cimport Loop
 from raftmeta.status cimport status_t
 
 # Takes the listener over, also when it fails (NULL: no memory or no descriptor). accounts: of the node. host, port:
-# where clients find it.
+# where clients find it. own: NULL, or a hold on it, which the door takes over only if it can be made.
 cdef KafkaDoor* kafka_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                              const KafkaLimits* limits, int listener, const uint8_t* host, uint8_t host_length,
-                             uint32_t port) noexcept nogil
+                             uint32_t port, OwnLogs* own) noexcept nogil
 cdef status_t kafka_start(KafkaDoor* door) noexcept nogil
 cdef void kafka_destroy(KafkaDoor* door) noexcept nogil
 cdef void kafka_counters(const KafkaDoor* door, KafkaCounters* counters) noexcept nogil

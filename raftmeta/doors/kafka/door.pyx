@@ -5,6 +5,7 @@
         desk_look               what the loop published: the leader, the members, the feature level
         connections_look        bytes in: requests begin
         desk_take_mail          answers of the loop go to the requests that asked
+        own_take                so do those of a host that keeps the records of topics
         _drain                  a group has changed: those that wait look again
         connections_go_on       those that wait; one write for each connection
         keep_go, brokers_tend   leases that are kept alive; this node's broker
@@ -34,6 +35,7 @@ from raftmeta.doors.kafka.brokers cimport brokers_answered, brokers_tend
 from raftmeta.doors.kafka.connections cimport connections_fail_all, kafka_rules
 from raftmeta.doors.kafka.group_state cimport group_root
 from raftmeta.doors.kafka.keep cimport keep_go
+from raftmeta.doors.kafka.own_asks cimport own_attach, own_detach, own_submit, own_take
 from raftmeta.doors.kafka.records_sweep cimport records_sweep
 from raftmeta.doors.kafka.records_topic cimport topic_logs_end
 from raftmeta.doors.kafka.requests cimport requests_answered, requests_release
@@ -140,6 +142,7 @@ cdef void _turn(KafkaDoor* door) noexcept nogil:
     door.counters.waiting = 0
     connections_look(&door.desk.base)
     desk_take_mail(&door.desk, desk_open_mail(&door.desk))
+    own_take(door)
     _drain(door)
     desk_unpin(&door.desk)              # those who wait look at the state behind the answers and changes
     if connections_rest(&door.desk.base):
@@ -152,6 +155,7 @@ cdef void _turn(KafkaDoor* door) noexcept nogil:
     records_sweep(door)
     desk_unpin(&door.desk)
     desk_submit(&door.desk)
+    own_submit(door)
     _tell_counters(door)
 
 
@@ -177,7 +181,7 @@ cdef void _limit(KafkaDoor* door) noexcept nogil:
 
 cdef KafkaDoor* kafka_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                              const KafkaLimits* limits, int listener, const uint8_t* host, uint8_t host_length,
-                             uint32_t port) noexcept nogil:
+                             uint32_t port, OwnLogs* own) noexcept nogil:
     cdef KafkaDoor* door = <KafkaDoor*>calloc(1, sizeof(KafkaDoor))
     if door == NULL:
         close(listener)
@@ -194,7 +198,7 @@ cdef KafkaDoor* kafka_create(Loop* loop, Accounts* accounts, const ConnectionLim
     door.self.host_length = host_length
     memcpy(door.self.host, host, host_length)
     if (not desk_prepare(&door.desk, &RULES, loop, READER_KAFKA, desk, sizeof(KafkaConnection))
-            or not sasl_prepare(door)):
+            or not sasl_prepare(door) or (own != NULL and not own_attach(door, own))):
         kafka_destroy(door)
         return NULL
     door.connections = <KafkaConnection*>door.desk.base.items
@@ -211,6 +215,7 @@ cdef void kafka_destroy(KafkaDoor* door) noexcept nogil:
         door.desk.base.has_mail = True      # answers that came after the thread ended are of nobody
         desk_take_mail(&door.desk, desk_open_mail(&door.desk))
     requests_release(door)
+    own_detach(door)
     desk_release(&door.desk)
     door.brokers.release()
     door.kept.release()

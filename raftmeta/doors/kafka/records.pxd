@@ -4,7 +4,36 @@
 #     InitProducerId   a command that counts; no id comes twice
 #
 # Only batches that cannot be kept are refused here. A request with acks 0 has no answer, as in Kafka.
+from libc.stdint cimport int16_t, int32_t, int64_t
+
+from raftmeta.doors.kafka.codec cimport KafkaReader
 from raftmeta.doors.kafka.state cimport KafkaDoor, KafkaRequest, KafkaTask
+from raftmeta.wire.commands cimport Bytes
+
+# The outcome of one partition of a Produce. Outcomes stand in KafkaRequest.texts, in the order of the request.
+cdef struct Produced:
+    int16_t code
+    int64_t offset
+    int64_t start
+
+# A walk over the partitions of a Produce.
+cdef struct ProduceWalk:
+    KafkaReader reader
+    int16_t acks
+    int32_t timeout_ms
+    int32_t topics                  # left, without the one of `name`
+    int32_t partitions              # left of it
+    Bytes name
+    int32_t partition
+    Bytes batch
+
+cdef void produce_walk(const KafkaRequest* request, ProduceWalk* walk) noexcept nogil
+# The next topic. False: there is none.
+cdef bint produce_next_topic(ProduceWalk* walk) noexcept nogil
+# The next partition of the topic. False: there is none; the topic is over.
+cdef bint produce_next_partition(ProduceWalk* walk) noexcept nogil
+# Every outcome is there: the answer.
+cdef void produce_answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 
 cdef void produce_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 cdef void produce_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil

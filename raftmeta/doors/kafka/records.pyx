@@ -35,36 +35,18 @@ cdef enum:
 # The counter of producers' ids.
 cdef const char* IDS = b"producer-ids"
 
-# The outcome of one partition of a Produce. Outcomes stand in KafkaRequest.texts, in the order of the request.
-cdef struct Produced:
-    int16_t code
-    int64_t offset
-    int64_t start
-
 
 # --- Produce ----------------------------------------------------------------------------------------------------------
-# A walk over the partitions of the request.
-cdef struct ProduceWalk:
-    KafkaReader reader
-    int16_t acks
-    int32_t topics                  # left, without the one of `name`
-    int32_t partitions              # left of it
-    Bytes name
-    int32_t partition
-    Bytes batch
-
-
-cdef void _walk(const KafkaRequest* request, ProduceWalk* walk) noexcept nogil:
+cdef void produce_walk(const KafkaRequest* request, ProduceWalk* walk) noexcept nogil:
     memset(walk, 0, sizeof(ProduceWalk))
     walk.reader = request_reader(request)
     get_text(&walk.reader)
     walk.acks = get_int16(&walk.reader)
-    get_int32(&walk.reader)
+    walk.timeout_ms = get_int32(&walk.reader)
     walk.topics = get_array(&walk.reader)
 
 
-# The next topic. False: there is none.
-cdef bint _next_topic(ProduceWalk* walk) noexcept nogil:
+cdef bint produce_next_topic(ProduceWalk* walk) noexcept nogil:
     if walk.topics <= 0 or walk.reader.is_bad:
         return False
     walk.topics -= 1
@@ -73,8 +55,7 @@ cdef bint _next_topic(ProduceWalk* walk) noexcept nogil:
     return True
 
 
-# The next partition of the topic. False: there is none; the topic is over.
-cdef bint _next_partition(ProduceWalk* walk) noexcept nogil:
+cdef bint produce_next_partition(ProduceWalk* walk) noexcept nogil:
     if walk.partitions <= 0 or walk.reader.is_bad:
         get_tags(&walk.reader)
         return False
@@ -95,9 +76,9 @@ cdef bint _prepare(KafkaRequest* request) noexcept nogil:
     cdef Produced none
     memset(&none, 0, sizeof(Produced))
     none.offset = none.start = -1
-    _walk(request, &walk)
-    while _next_topic(&walk):
-        while _next_partition(&walk):
+    produce_walk(request, &walk)
+    while produce_next_topic(&walk):
+        while produce_next_partition(&walk):
             if not request.texts.append(<const uint8_t*>&none, sizeof(Produced)):
                 return False
     get_tags(&walk.reader)
@@ -159,13 +140,13 @@ cdef void produce_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if request.step != STEP_NEW or not request_pin(door, request):
         return
     request.step = STEP_ASKED
-    _walk(request, &walk)
-    while _next_topic(&walk):
-        while _next_partition(&walk):
+    produce_walk(request, &walk)
+    while produce_next_topic(&walk):
+        while produce_next_partition(&walk):
             _produced(request, part).code = _submit(door, request, part, &walk)
             part += 1
     if request.tasks == 0:
-        _answer(door, request)
+        produce_answer(door, request)
 
 
 cdef void produce_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil:
@@ -182,21 +163,21 @@ cdef void produce_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* ta
         if produced.code != KAFKA_OK:
             produced.offset = -1
     if request.tasks == 0:
-        _answer(door, request)
+        produce_answer(door, request)
 
 
-cdef void _answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+cdef void produce_answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaWriter writer
     cdef ProduceWalk walk
     cdef uint32_t part = 0
     cdef int16_t error = KAFKA_OK
-    _walk(request, &walk)
+    produce_walk(request, &walk)
     writer = reply_begin(door, request)
     put_array(&writer, <uint32_t>max(walk.topics, 0))
-    while _next_topic(&walk):
+    while produce_next_topic(&walk):
         put_text(&writer, &walk.name)
         put_array(&writer, <uint32_t>max(walk.partitions, 0))
-        while _next_partition(&walk):
+        while produce_next_partition(&walk):
             _put_produced(&writer, walk.partition, _produced(request, part))
             if _produced(request, part).code != KAFKA_OK:
                 error = _produced(request, part).code

@@ -25,21 +25,7 @@ cdef enum:
     NS_PER_MS = 1_000_000
 
 
-# A walk over the partitions of a request.
-cdef struct FetchWalk:
-    KafkaReader reader
-    int32_t wait_ms
-    int32_t bytes_max
-    int32_t session
-    int32_t topics                  # left, without the one of `name`
-    int32_t partitions              # left of it
-    Bytes name
-    int32_t partition
-    int64_t offset
-    int32_t partition_bytes_max
-
-
-cdef void _walk(const KafkaRequest* request, FetchWalk* walk) noexcept nogil:
+cdef void fetch_walk(const KafkaRequest* request, FetchWalk* walk) noexcept nogil:
     memset(walk, 0, sizeof(FetchWalk))
     walk.reader = request_reader(request)
     get_int32(&walk.reader)
@@ -53,7 +39,7 @@ cdef void _walk(const KafkaRequest* request, FetchWalk* walk) noexcept nogil:
     walk.topics = get_array(&walk.reader)
 
 
-cdef bint _next_topic(FetchWalk* walk) noexcept nogil:
+cdef bint fetch_next_topic(FetchWalk* walk) noexcept nogil:
     if walk.topics <= 0 or walk.reader.is_bad:
         return False
     walk.topics -= 1
@@ -62,15 +48,14 @@ cdef bint _next_topic(FetchWalk* walk) noexcept nogil:
     return True
 
 
-cdef bint _next_partition(FetchWalk* walk) noexcept nogil:
+cdef bint fetch_next_partition(FetchWalk* walk) noexcept nogil:
     cdef KafkaReader* reader = &walk.reader
     if walk.partitions <= 0 or reader.is_bad:
         get_tags(reader)
         return False
     walk.partitions -= 1
     walk.partition = get_int32(reader)
-    if reader.version >= 9:
-        get_int32(reader)
+    walk.epoch = get_int32(reader) if reader.version >= 9 else -1
     walk.offset = get_int64(reader)
     if reader.version >= 12:
         get_int32(reader)
@@ -81,14 +66,13 @@ cdef bint _next_partition(FetchWalk* walk) noexcept nogil:
     return True
 
 
-# Whether the request can be read whole.
-cdef bint _is_whole(const KafkaRequest* request) noexcept nogil:
+cdef bint fetch_is_whole(const KafkaRequest* request) noexcept nogil:
     cdef FetchWalk walk
     cdef KafkaReader* reader = &walk.reader
     cdef int32_t count
-    _walk(request, &walk)
-    while _next_topic(&walk):
-        while _next_partition(&walk):
+    fetch_walk(request, &walk)
+    while fetch_next_topic(&walk):
+        while fetch_next_partition(&walk):
             pass
     if request.version >= 7:
         count = get_array(reader)
@@ -123,17 +107,17 @@ cdef Look _look_at(KafkaDoor* door, KafkaRequest* request, const FetchWalk* walk
 cdef Look _look(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef Look found = LOOK_EMPTY
     cdef FetchWalk walk
-    _walk(request, &walk)
-    while _next_topic(&walk):
-        while _next_partition(&walk):
+    fetch_walk(request, &walk)
+    while fetch_next_topic(&walk):
+        while fetch_next_partition(&walk):
             found = max(found, _look_at(door, request, &walk))
     return found
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
 # Records go into door.request. Those that a user may not read are not there.
-cdef int16_t _take(KafkaDoor* door, KafkaRequest* request, const FetchWalk* walk, uint64_t left, bint must_have_one,
-                   TopicLog* log) noexcept nogil:
+cdef int16_t _take(KafkaDoor* door, KafkaRequest* request, const FetchWalk* walk, uint32_t _part, uint64_t left,
+                   bint must_have_one, TopicLog* log) noexcept nogil:
     cdef uint64_t most = min(<uint64_t>max(walk.partition_bytes_max, 0), left)
     cdef int16_t code = topic_log_find(door, request, &walk.name, walk.partition, False, log)
     door.request.clear()
@@ -164,26 +148,28 @@ cdef void _put_partition(KafkaDoor* door, KafkaWriter* writer, int32_t partition
     put_tags(writer)
 
 
-cdef void _answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+cdef void fetch_answer(KafkaDoor* door, KafkaRequest* request, fetch_take take) noexcept nogil:
     cdef KafkaWriter writer = reply_begin(door, request)
     cdef uint64_t left
+    cdef uint32_t part = 0
     cdef bint is_first = True
     cdef int16_t error = KAFKA_OK
     cdef int16_t code
     cdef FetchWalk walk
     cdef TopicLog log
-    _walk(request, &walk)
+    fetch_walk(request, &walk)
     left = <uint64_t>min(max(walk.bytes_max, 0), <int32_t>TUNE_FETCH_BYTES)
     put_throttle(&writer, 1)
     if request.version >= 7:
         put_int16(&writer, KAFKA_OK)
         put_int32(&writer, 0)
     put_array(&writer, <uint32_t>max(walk.topics, 0))
-    while _next_topic(&walk):
+    while fetch_next_topic(&walk):
         put_text(&writer, &walk.name)
         put_array(&writer, <uint32_t>max(walk.partitions, 0))
-        while _next_partition(&walk):
-            code = _take(door, request, &walk, left, is_first, &log)
+        while fetch_next_partition(&walk):
+            code = take(door, request, &walk, part, left, is_first, &log)
+            part += 1
             _put_partition(door, &writer, walk.partition, code, &log)
             left -= min(left, <uint64_t>door.request.size)
             is_first = is_first and door.request.size == 0
@@ -193,7 +179,7 @@ cdef void _answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     reply_end(door, request, &writer, error)
 
 
-cdef void _refuse_session(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+cdef void fetch_refuse_session(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaWriter writer = reply_begin(door, request)
     put_throttle(&writer, 1)
     put_int16(&writer, KAFKA_FETCH_SESSION_ID_NOT_FOUND)
@@ -206,12 +192,12 @@ cdef void _refuse_session(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 # --- a request --------------------------------------------------------------------------------------------------------
 cdef void records_fetch_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef FetchWalk walk
-    if not _is_whole(request):
+    if not fetch_is_whole(request):
         reply_fail(door, request)
         return
-    _walk(request, &walk)
+    fetch_walk(request, &walk)
     if walk.session != 0:
-        _refuse_session(door, request)
+        fetch_refuse_session(door, request)
         return
     request.deadline_ns = request.begun_ns + <uint64_t>max(walk.wait_ms, 0) * NS_PER_MS
     records_fetch_go(door, request)
@@ -228,4 +214,4 @@ cdef void records_fetch_go(KafkaDoor* door, KafkaRequest* request) noexcept nogi
     if found == LOOK_EMPTY and door.desk.base.now_ns < request.deadline_ns:
         door.counters.waiting += 1
         return
-    _answer(door, request)
+    fetch_answer(door, request, _take)

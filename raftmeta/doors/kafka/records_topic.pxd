@@ -6,6 +6,7 @@ from raftmeta.machine.record_reads cimport RecordLogView
 from raftmeta.machine.topic_records cimport OffsetKey
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
 from raftmeta.wire.records cimport RecordsRequest
+from raftmeta.wire.topics cimport TOPIC_ID_BYTES
 
 # The log of one partition.
 cdef struct TopicLog:
@@ -13,6 +14,7 @@ cdef struct TopicLog:
     Bytes key                       # a window into room: a TopicLog does not move
     OffsetKey topic                 # the key of the topic
     uint64_t topic_since            # its create revision: a fence
+    uint8_t[TOPIC_ID_BYTES] id      # of the topic
     RecordsRequest policy           # an append without its batch, as the topic's configs say
     RecordLogView view
 

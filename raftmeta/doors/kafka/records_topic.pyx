@@ -155,6 +155,7 @@ cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes*
     if not topic_read(&value, &topic) or <uint32_t>partition >= topic.meta.partitions:
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
     log.topic_since = entry.create_revision
+    memcpy(log.id, topic.meta.id, TOPIC_ID_BYTES)
     _make_key(log, name, topic.meta.id, <uint32_t>partition)
     _read_policy(&topic.configs, &log.policy)
     record_log_view(door.desk.pinned, &log.key, &log.view)

@@ -16,8 +16,9 @@ from raftmeta.doors.desk.state cimport DeskTask
 from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_free
 from raftmeta.doors.kafka.audit cimport audit_answered
 from raftmeta.doors.kafka.codec cimport get_int16, get_int32, get_tags, get_text
+from raftmeta.doors.kafka.own_asks cimport own_release
 from raftmeta.doors.kafka.protocol cimport KAFKA_API_VERSIONS
-from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_TOGETHER, TASK_REQUEST, TUNE_OUT_BYTES,
+from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_OWN, KAFKA_TOGETHER, TASK_REQUEST, TUNE_OUT_BYTES,
                                          TUNE_REQUESTS_MAX, TUNE_REQUEST_BYTES, KafkaReader, KafkaRequest)
 from raftmeta.doors.kafka.table cimport handler_of, handler_of_unknown
 from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, SESSION_UNKNOWN
@@ -26,7 +27,8 @@ from raftmeta.status cimport BAD_FIELD, NO_MEMORY, OK, SESSION_UNKNOWN
 # --- one request ------------------------------------------------------------------------------------------------------
 # The head of a request: key, version, correlation id, and behind them the client's name, which has the old form in all
 # versions.
-cdef bint _read_head(KafkaRequest* request, const uint8_t* frame, uint32_t length) noexcept nogil:
+cdef bint _read_head(const KafkaDoor* door, KafkaRequest* request, const uint8_t* frame,
+                     uint32_t length) noexcept nogil:
     cdef KafkaReader* reader = &request.body
     reader.at = frame
     reader.end = frame + length
@@ -35,7 +37,7 @@ cdef bint _read_head(KafkaRequest* request, const uint8_t* frame, uint32_t lengt
     request.key = get_int16(reader)
     request.version = reader.version = get_int16(reader)
     request.correlation = get_int32(reader)
-    request.handler = handler_of(request.key, request.version)
+    request.handler = handler_of(request.key, request.version, door.own != NULL)
     if request.handler == NULL and request.key == KAFKA_API_VERSIONS and not reader.is_bad:
         request.handler = handler_of_unknown()
         return True
@@ -50,6 +52,8 @@ cdef bint _read_head(KafkaRequest* request, const uint8_t* frame, uint32_t lengt
 cdef void _free(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     bytes_end(&door.desk.base, request.account, sizeof(KafkaRequest) + request.frame_length)
     account_drop(request.account)
+    if request.handler.traits & KAFKA_OWN:
+        own_release(request)
     request.texts.release()
     request.answer.release()
     free(request)
@@ -64,7 +68,7 @@ cdef status_t requests_take(KafkaDoor* door, KafkaConnection* connection, const 
         return NO_MEMORY
     copy = <uint8_t*>request + sizeof(KafkaRequest)
     memcpy(copy, frame, length)
-    if not _read_head(request, copy, length):
+    if not _read_head(door, request, copy, length):
         door.counters.unsupported += request.handler == NULL
         free(request)
         return BAD_FIELD

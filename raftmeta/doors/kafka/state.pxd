@@ -8,6 +8,7 @@ from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters
 from raftmeta.doors.desk.state cimport Desk, DeskTask
 from raftmeta.doors.kafka.codec cimport KafkaReader
+from raftmeta.doors.kafka.own_state cimport OwnLogs
 from raftmeta.native.containers cimport Map64, Vec
 from raftmeta.native.threads cimport Published
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes
@@ -37,6 +38,7 @@ cdef struct KafkaLimits:
 cdef enum KafkaTraits:
     KAFKA_BEFORE_PROOF = 1          # answered before its client has proved who it is, and without a cluster
     KAFKA_TOGETHER = 2              # begun while those before it are not answered yet, if they are such too
+    KAFKA_OWN = 4                   # the host is asked: asks of the request are given up with it (own_asks)
 
 # The functions that handle one kind of request. A handler begins in `begin`, and ends when it has made the answer
 # (reply.pxd). Until then `go` is called in each turn, and `answered` for each ticket of the request that comes back.
@@ -172,3 +174,4 @@ cdef struct KafkaDoor:
     uint64_t swept_ns               # when they were looked for last
     uint32_t drops                  # commands under way
     Vec[uint8_t] swept              # the key to go on with; empty: the first
+    OwnLogs* own                    # the host keeps the records of topics; NULL: raftmeta does

@@ -13,6 +13,8 @@ from raftmeta.doors.kafka.groups cimport (heartbeat_begin, heartbeat_go, join_an
                                           leave_answered, leave_begin, sync_answered, sync_begin, sync_go)
 from raftmeta.doors.kafka.offsets cimport (commit_answered, commit_begin, delete_answered, delete_begin, fetch_begin,
                                            fetch_go)
+from raftmeta.doors.kafka.own_lists cimport own_list_begin, own_list_go
+from raftmeta.doors.kafka.own_logs cimport own_fetch_begin, own_fetch_go, own_produce_begin, own_produce_go
 from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS,
                                             KAFKA_DELETE_TOPICS, KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
                                             KAFKA_DESCRIBE_GROUPS, KAFKA_FETCH, KAFKA_FIND_COORDINATOR,
@@ -29,7 +31,8 @@ from raftmeta.doors.kafka.records_offsets cimport (leader_epoch_begin, leader_ep
                                                    list_offsets_go)
 from raftmeta.doors.kafka.reply cimport put_throttle, reply_begin, reply_end, reply_fail, request_reader
 from raftmeta.doors.kafka.sasl cimport authenticate_begin, authenticate_go, handshake_begin
-from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_TOGETHER, KafkaDoor, KafkaRequest, KafkaTask)
+from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_OWN, KAFKA_TOGETHER, KafkaDoor, KafkaRequest,
+                                         KafkaTask)
 from raftmeta.doors.kafka.topics cimport (configs_begin, configs_go, create_answered, create_begin, remove_answered,
                                           remove_begin, remove_go, topics_made)
 from raftmeta.security.audit_queue cimport (AUDIT_FILLER, AUDIT_GROUP_DELETE, AUDIT_GROUP_JOIN, AUDIT_GROUP_LEAVE,
@@ -46,10 +49,17 @@ cdef uint32_t COUNT = 0
 cdef KafkaHandler UNKNOWN
 
 
-cdef const KafkaHandler* handler_of(int16_t key, int16_t version) noexcept nogil:
+# Whether a row holds for such a door. A row of a door with own logs stands before the one that it replaces.
+cdef inline bint _holds(const KafkaHandler* row, bint has_own) noexcept nogil:
+    if row.key == KAFKA_OFFSET_FOR_LEADER_EPOCH:
+        return not has_own          # only the host could know where an epoch of its log ended
+    return has_own or not row.traits & KAFKA_OWN
+
+
+cdef const KafkaHandler* handler_of(int16_t key, int16_t version, bint has_own) noexcept nogil:
     cdef uint32_t i
     for i in range(COUNT):
-        if TABLE[i].key == key:
+        if TABLE[i].key == key and _holds(&TABLE[i], has_own):
             return &TABLE[i] if TABLE[i].first <= version <= TABLE[i].last else NULL
     return NULL
 
@@ -59,12 +69,22 @@ cdef const KafkaHandler* handler_of_unknown() noexcept nogil:
 
 
 # --- ApiVersions ------------------------------------------------------------------------------------------------------
+cdef inline bint _is_told(uint32_t i, bint has_own) noexcept nogil:
+    return handler_of(TABLE[i].key, TABLE[i].first, has_own) == &TABLE[i]
+
+
 cdef void _answer(KafkaDoor* door, KafkaRequest* request, int16_t code) noexcept nogil:
     cdef KafkaWriter writer = reply_begin(door, request)
+    cdef bint has_own = door.own != NULL
+    cdef uint32_t count = 0
     cdef uint32_t i
-    put_int16(&writer, code)
-    put_array(&writer, COUNT)
     for i in range(COUNT):
+        count += _is_told(i, has_own)
+    put_int16(&writer, code)
+    put_array(&writer, count)
+    for i in range(COUNT):
+        if not _is_told(i, has_own):
+            continue
         put_int16(&writer, TABLE[i].key)
         put_int16(&writer, TABLE[i].first)
         put_int16(&writer, TABLE[i].last)
@@ -113,6 +133,9 @@ cdef void _row(int16_t key, int16_t first, int16_t last, int16_t flexible, uint8
 
 
 cdef void _fill() noexcept nogil:
+    _row(KAFKA_PRODUCE, 3, 12, 9, KAFKA_OWN, AUDIT_FILLER, own_produce_begin, own_produce_go, NULL)
+    _row(KAFKA_FETCH, 4, 12, 12, KAFKA_OWN, AUDIT_FILLER, own_fetch_begin, own_fetch_go, NULL)
+    _row(KAFKA_LIST_OFFSETS, 1, 9, 6, KAFKA_OWN, AUDIT_FILLER, own_list_begin, own_list_go, NULL)
     _row(KAFKA_PRODUCE, 3, 12, 9, 0, AUDIT_FILLER, produce_begin, produce_go, produce_answered)
     _row(KAFKA_FETCH, 4, 12, 12, 0, AUDIT_FILLER, records_fetch_begin, records_fetch_go, NULL)
     _row(KAFKA_LIST_OFFSETS, 1, 9, 6, 0, AUDIT_FILLER, list_offsets_begin, list_offsets_go, NULL)

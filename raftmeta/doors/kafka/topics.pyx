@@ -15,10 +15,11 @@ from raftmeta.doors.kafka.audit cimport audit_blocks
 from raftmeta.doors.kafka.codec cimport (get_array, get_bool, get_end, get_int8, get_int16, get_int32, get_tags,
                                          get_text, get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
                                          put_null_text, put_tags, put_text, put_text_null, put_uuid)
+from raftmeta.doors.kafka.own_leaders cimport OwnLeader, leader_find, leader_note
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_INVALID_CONFIG,
                                             KAFKA_INVALID_PARTITIONS, KAFKA_INVALID_REPLICATION_FACTOR,
-                                            KAFKA_INVALID_REQUEST, KAFKA_INVALID_TOPIC, KAFKA_OK,
-                                            KAFKA_REQUEST_TIMED_OUT, KAFKA_TOPIC_AUTHORIZATION_FAILED,
+                                            KAFKA_INVALID_REQUEST, KAFKA_INVALID_TOPIC, KAFKA_LEADER_NOT_AVAILABLE,
+                                            KAFKA_OK, KAFKA_REQUEST_TIMED_OUT, KAFKA_TOPIC_AUTHORIZATION_FAILED,
                                             KAFKA_UNKNOWN_SERVER_ERROR, KAFKA_UNKNOWN_TOPIC_ID,
                                             KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin, request_reader,
@@ -161,8 +162,29 @@ cdef void topics_made(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) n
     request.step = STEP_MADE
 
 
+# Every node leads the logs of raftmeta, for ever. A log of the host has one leader; where there is none, that is noted.
+cdef void _find_leader(KafkaDoor* door, const Bytes* name, const uint8_t* id, uint32_t partition,
+                       OwnLeader* leader) noexcept nogil:
+    if door.own == NULL:
+        memset(leader, 0, sizeof(OwnLeader))
+        leader.broker = door.self.id
+        leader.is_here = leader.is_known = True
+        return
+    leader_find(door, name, id, partition, leader)
+    if leader.broker < 0:
+        leader_note(door, name, id, partition, leader)
+
+
+cdef void _put_brokers(KafkaWriter* writer, int32_t broker, bint has_one) noexcept nogil:
+    put_array(writer, has_one)
+    if has_one:
+        put_int32(writer, broker)
+
+
 cdef void _put_topic(KafkaDoor* door, KafkaWriter* writer, int16_t code, const Bytes* name, const uint8_t* id,
                      uint32_t partitions) noexcept nogil:
+    cdef OwnLeader leader
+    cdef bint is_there
     cdef uint32_t i
     put_int16(writer, code)
     if writer.version >= 12:
@@ -175,17 +197,17 @@ cdef void _put_topic(KafkaDoor* door, KafkaWriter* writer, int16_t code, const B
         put_bool(writer, False)
     put_array(writer, partitions)
     for i in range(partitions):
-        put_int16(writer, KAFKA_OK)
+        _find_leader(door, name, id, i, &leader)
+        is_there = leader.broker >= 0 and leader.is_known
+        put_int16(writer, KAFKA_OK if is_there else KAFKA_LEADER_NOT_AVAILABLE)
         put_int32(writer, <int32_t>i)
-        put_int32(writer, door.self.id)
+        put_int32(writer, leader.broker if is_there else -1)
         if writer.version >= 7:
-            put_int32(writer, 0)        # no epoch of a leader ends: each node leads for ever
-        put_array(writer, 1)
-        put_int32(writer, door.self.id)
-        put_array(writer, 1)
-        put_int32(writer, door.self.id)
+            put_int32(writer, leader.epoch)
+        _put_brokers(writer, leader.broker, leader.broker >= 0)
+        _put_brokers(writer, leader.broker, is_there)
         if writer.version >= 5:
-            put_array(writer, 0)
+            _put_brokers(writer, leader.broker, leader.broker >= 0 and not is_there)
         put_tags(writer)
     if writer.version >= 8:
         put_int32(writer, NOT_ASKED)
