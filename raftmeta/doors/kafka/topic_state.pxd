@@ -5,6 +5,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.kafka.state cimport KafkaDoor, KafkaRequest
+from raftmeta.machine.entry cimport Entry
 from raftmeta.machine.topic_records cimport OffsetKey, OffsetRecord, TopicRecord
 from raftmeta.machine.tree cimport Cursor
 from raftmeta.status cimport status_t
@@ -13,7 +14,9 @@ from raftmeta.wire.topics cimport TopicItem, TopicsRequest
 
 # Whether a topic may be called so (org.apache.kafka.common.internals.Topic.validate).
 cdef bint topic_is_name(const Bytes* name) noexcept nogil
-# Windows of the record point into the state. False: there is no such topic.
+# The entry of a topic, and its key. Windows of the record point into the state. NULL: there is no such topic.
+cdef const Entry* topic_entry(KafkaDoor* door, const Bytes* name, OffsetKey* key, TopicRecord* topic) noexcept nogil
+# The same without them. False: there is no such topic.
 cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil
 # The same by its id: all topics are looked at.
 cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil

@@ -45,14 +45,18 @@ cdef inline bint _read(const Entry* entry, TopicRecord* topic) noexcept nogil:
     return entry.flags & ENTRY_TOPIC != 0 and topic_read(&value, topic)
 
 
-cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil:
+cdef const Entry* topic_entry(KafkaDoor* door, const Bytes* name, OffsetKey* key, TopicRecord* topic) noexcept nogil:
     cdef Bytes root = _root()
     cdef const Entry* entry
-    cdef OffsetKey key
-    if name.length == 0 or not topic_key(&root, name, &key):
-        return False
+    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or not topic_key(&root, name, key):
+        return NULL
     entry = desk_find(&door.desk, &key.bytes)
-    return entry != NULL and _read(entry, topic)
+    return entry if entry != NULL and _read(entry, topic) else NULL
+
+
+cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil:
+    cdef OffsetKey key
+    return topic_entry(door, name, &key, topic) != NULL
 
 
 cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil:
