@@ -51,6 +51,7 @@ cdef void _free(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     bytes_end(&door.desk.base, request.account, sizeof(KafkaRequest) + request.frame_length)
     account_drop(request.account)
     request.texts.release()
+    request.names.release()
     request.answer.release()
     free(request)
 
@@ -69,6 +70,7 @@ cdef status_t requests_take(KafkaDoor* door, KafkaConnection* connection, const 
         free(request)
         return BAD_FIELD
     request.connection = connection
+    request.operation = request.handler.operation
     request.account = connection.base.account
     request.frame_length = length
     request.begun_ns = door.desk.base.now_ns
