@@ -11,6 +11,6 @@ from raftmeta.wire.windows cimport Bytes
 
 # The topic as the entry under way sees it; windows point into the state. False: there is none.
 cdef bint topics_find(Machine* machine, const Bytes* root, const Bytes* name, TopicRecord* topic) noexcept nogil
-# Do a CREATE, DELETE or PARTITIONS of machine.command as a plan. The body of the answer stands in
+# Do a CREATE, DELETE, PARTITIONS or CONFIGS of machine.command as a plan. The body of the answer stands in
 # machine.transaction.body. OK, TOO_MANY_CHANGES, NO_MEMORY.
 cdef status_t topics_run(Machine* machine, const TopicsRequest* request) noexcept nogil

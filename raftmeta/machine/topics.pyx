@@ -4,13 +4,14 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.machine.entry cimport ENTRY_TOPIC
 from raftmeta.machine.plan cimport Planned, plan_delete, plan_put, plan_room, plan_touch, plan_view
+from raftmeta.machine.topic_configs cimport topic_configs_change
 from raftmeta.machine.topic_records cimport OffsetKey, topic_key, topic_length, topic_read, topic_write
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport NO_MEMORY, OK
 from raftmeta.wire.commands cimport KeyView, result_array, result_bytes, result_number, result_unsigned
 from raftmeta.wire.topics cimport (TOPIC_EXISTS, TOPIC_ID_BYTES, TOPIC_INVALID_NAME, TOPIC_INVALID_PARTITIONS, TOPIC_OK,
-                                   TOPIC_PARTITIONS_MAX, TOPIC_UNKNOWN, TOPIC_UNKNOWN_ID, TOPICS_CREATE, TOPICS_DELETE,
-                                   TopicItem, topics_next)
+                                   TOPIC_PARTITIONS_MAX, TOPIC_UNKNOWN, TOPIC_UNKNOWN_ID, TOPICS_CONFIGS, TOPICS_CREATE,
+                                   TOPICS_DELETE, TopicItem, topics_next)
 
 
 cdef bint topics_find(Machine* machine, const Bytes* root, const Bytes* name, TopicRecord* topic) noexcept nogil:
@@ -28,6 +29,8 @@ cdef status_t topics_run(Machine* machine, const TopicsRequest* request) noexcep
             status = _create(machine, request, &item)
         elif request.verb == TOPICS_DELETE:
             status = _delete(machine, &item)
+        elif request.verb == TOPICS_CONFIGS:
+            status = _configure(machine, request, &item)
         else:
             status = _extend(machine, request, &item)
     return status
@@ -125,3 +128,19 @@ cdef status_t _extend(Machine* machine, const TopicsRequest* request, const Topi
         if status != OK:
             return status
     return result_number(&machine.transaction.body, code)
+
+# A code.
+cdef status_t _configure(Machine* machine, const TopicsRequest* request, const TopicItem* item) noexcept nogil:
+    cdef Vec[uint8_t] configs
+    cdef TopicRecord topic
+    cdef int code = TOPIC_UNKNOWN
+    cdef status_t status = OK
+    memset(<void*>&configs, 0, sizeof(configs))
+    if topics_find(machine, &machine.command.name, &item.name, &topic):
+        status = topic_configs_change(&topic.configs, &item.changes, request.is_whole, &configs, &code)
+    if status == OK and code == TOPIC_OK and not request.is_trial:
+        topic.configs.data = configs.data
+        topic.configs.length = <uint32_t>configs.size
+        status = _store(machine, &item.name, &topic)
+    configs.release()
+    return result_number(&machine.transaction.body, code) if status == OK else status

@@ -53,6 +53,14 @@ cdef enum AuditOperation:
     AUDIT_GROUP_SYNC
     AUDIT_GROUP_LEAVE
     AUDIT_GROUP_DELETE
+    AUDIT_TOPIC_CREATE
+    AUDIT_TOPIC_DELETE
+    AUDIT_TOPIC_EXTEND
+    AUDIT_TOPIC_CONFIGURE
+    AUDIT_OFFSET_COMMIT
+    AUDIT_OFFSET_DELETE
+    AUDIT_RECORDS_APPEND
+    AUDIT_RECORDS_DELETE
     AUDIT_COMMAND                           # a command that cannot be read
     AUDIT_COMPACT
     AUDIT_AUTH_ENABLE                       # to AUTH_TOKEN_REMOVE in the order of machine/rights_state RightsVerb

@@ -16,6 +16,7 @@ cdef enum:
     TOPIC_PARTITIONS_MAX = 10_000   # of one topic
     TOPIC_CONFIGS_MAX = 64          # of one topic
     TOPIC_CONFIG_BYTES_MAX = 4096   # of the name, and of the value
+    TOPIC_CHANGES_MAX = 128         # of the configs of one topic, in one request
     TOPIC_ITEMS_MAX = 10_000        # of one request
     OFFSET_METADATA_BYTES_MAX = 4096    # Kafka's default of offset.metadata.max.bytes; more is answered
     OFFSET_RETENTION_MS_MAX = 0x7fff_ffff_ffff
@@ -27,6 +28,14 @@ cdef enum TopicVerb:
     TOPICS_PARTITIONS = 3
     OFFSETS_COMMIT = 4
     OFFSETS_DELETE = 5
+    TOPICS_CONFIGS = 6
+
+# FORMAT_: how one config is changed; Kafka's numbers (AlterConfigOp.OpType).
+cdef enum TopicChangeKind:
+    TOPIC_CONFIG_SET = 0
+    TOPIC_CONFIG_DELETE = 1
+    TOPIC_CONFIG_APPEND = 2         # words of a list with commas between
+    TOPIC_CONFIG_SUBTRACT = 3
 
 # FORMAT_: codes in results. Those of groups stand in wire/groups.
 cdef enum TopicCode:
@@ -37,13 +46,15 @@ cdef enum TopicCode:
     OFFSET_NO_ROOM = 28             # INVALID_COMMIT_OFFSET_SIZE
     TOPIC_EXISTS = 36
     TOPIC_INVALID_PARTITIONS = 37
+    TOPIC_INVALID_CONFIG = 40
     OFFSET_SUBSCRIBED = 86          # GROUP_SUBSCRIBED_TO_TOPIC
     TOPIC_UNKNOWN_ID = 100
 
 # One request. Fields that its verb does not have are zero.
 cdef struct TopicsRequest:
     uint8_t verb                # TopicVerb
-    bint is_trial               # CREATE, PARTITIONS: answer as if, and change nothing
+    bint is_trial               # CREATE, PARTITIONS, CONFIGS: answer as if, and change nothing
+    bint is_whole               # CONFIGS: what is not named is deleted
     Bytes group                 # COMMIT, DELETE of offsets: the key of the group
     int32_t generation          # COMMIT; -1: it comes from no member
     Bytes member                # COMMIT; empty: none
@@ -58,10 +69,18 @@ cdef struct TopicItem:
     Bytes id                    # CREATE: 16 bytes; DELETE: 16 bytes, or empty: any
     int64_t partitions          # CREATE, PARTITIONS: how many
     Bytes configs               # CREATE: the msgpack array [name, value, ...], names ascending
+    Bytes changes               # CONFIGS: the msgpack array [kind, name, value, fallback, ...], names ascending
     uint32_t partition          # of offsets
     int64_t offset
     int32_t epoch               # of the leader; -1: none
     Bytes metadata
+
+# One change of a config. fallback: of an APPEND and SUBTRACT, the list where the topic has none of its own.
+cdef struct TopicChange:
+    uint8_t kind                # TopicChangeKind
+    Bytes name
+    Bytes value
+    Bytes fallback
 
 # Decode the `data` of a COMMAND_TOPICS; windows point into it. root: Command.name.
 # BAD_FIELD, BAD_LENGTH: no node of ours wrote it. COMMAND_INVALID: a verb that there is not, or no root of topics.
@@ -77,3 +96,7 @@ cdef bint topics_are_configs(const Bytes* configs) noexcept nogil
 cdef bint topics_next_config(const Bytes* configs, uint32_t* place, Bytes* name, Bytes* value) noexcept nogil
 # Append a list of configs. pairs: 2 x count, names ascending. BAD_FIELD, NO_MEMORY.
 cdef status_t topics_encode_configs(const Bytes* pairs, uint32_t count, Vec[uint8_t]* out) noexcept nogil
+# The next change of a list of changes; begin with *place = 0. False: there is no more.
+cdef bint topics_next_change(const Bytes* changes, uint32_t* place, TopicChange* change) noexcept nogil
+# Append a list of changes; their names ascend. BAD_FIELD, NO_MEMORY.
+cdef status_t topics_encode_changes(const TopicChange* changes, uint32_t count, Vec[uint8_t]* out) noexcept nogil

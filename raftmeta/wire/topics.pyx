@@ -13,6 +13,7 @@ cdef enum:
     ANY_BYTES = 0x7fffffff
     PARTITION_MAX = 0x7fffffff
     EPOCH_MIN = -1
+    CHANGE_ELEMENTS = 4
 
 
 cdef inline uint32_t _elements_of(uint8_t verb) noexcept nogil:
@@ -20,6 +21,8 @@ cdef inline uint32_t _elements_of(uint8_t verb) noexcept nogil:
         return 3
     if verb == TOPICS_DELETE:
         return 2
+    if verb == TOPICS_CONFIGS:
+        return 4
     return 7 if verb == OFFSETS_COMMIT else 0
 
 # Elements of one item in the list of this verb.
@@ -66,6 +69,32 @@ cdef void _read_configs(Reader* reader, Bytes* configs) noexcept nogil:
     configs.data = start
     configs.length = <uint32_t>(reader.at - start)
 
+cdef void _read_change(Reader* reader, TopicChange* change) noexcept nogil:
+    change.kind = <uint8_t>read_uint(reader, TOPIC_CONFIG_SUBTRACT)
+    _read_bytes(reader, &change.name, TOPIC_CONFIG_BYTES_MAX)
+    _read_bytes(reader, &change.value, TOPIC_CONFIG_BYTES_MAX)
+    _read_bytes(reader, &change.fallback, TOPIC_CONFIG_BYTES_MAX)
+
+cdef void _read_changes(Reader* reader, Bytes* changes) noexcept nogil:
+    cdef const uint8_t* start = reader.at
+    cdef uint32_t count = read_array_max(reader, CHANGE_ELEMENTS * TOPIC_CHANGES_MAX)
+    cdef TopicChange change
+    cdef Bytes before
+    cdef uint32_t i
+    if count % CHANGE_ELEMENTS:
+        read_fail(reader, BAD_FIELD)
+    before.data = NULL
+    before.length = 0
+    for i in range(count // CHANGE_ELEMENTS):
+        if reader.status != OK:
+            return
+        _read_change(reader, &change)
+        if reader.status == OK and (change.name.length == 0 or i > 0 and _order(&before, &change.name) >= 0):
+            read_fail(reader, BAD_FIELD)
+        before = change.name
+    changes.data = start
+    changes.length = <uint32_t>(reader.at - start)
+
 cdef void _read_item(Reader* reader, uint8_t verb, TopicItem* item) noexcept nogil:
     memset(item, 0, sizeof(TopicItem))
     _read_bytes(reader, &item.name, TOPIC_NAME_BYTES_MAX)
@@ -79,6 +108,8 @@ cdef void _read_item(Reader* reader, uint8_t verb, TopicItem* item) noexcept nog
         item.partitions = read_int(reader)
     if verb == TOPICS_CREATE:
         _read_configs(reader, &item.configs)
+    if verb == TOPICS_CONFIGS:
+        _read_changes(reader, &item.changes)
     if verb == OFFSETS_COMMIT or verb == OFFSETS_DELETE:
         item.partition = <uint32_t>read_uint(reader, PARTITION_MAX)
     if verb == OFFSETS_COMMIT:
@@ -117,8 +148,9 @@ cdef status_t topics_decode(const Bytes* root, const Bytes* data, TopicsRequest*
         read_fail(&reader, BAD_FIELD)
     if reader.status != OK:
         return reader.status
-    if request.verb == TOPICS_CREATE or request.verb == TOPICS_PARTITIONS:
+    if request.verb in (TOPICS_CREATE, TOPICS_PARTITIONS, TOPICS_CONFIGS):
         request.is_trial = read_bool(&reader)
+        request.is_whole = read_bool(&reader) if request.verb == TOPICS_CONFIGS else False
     elif request.verb == OFFSETS_DELETE:
         _read_group(&reader, request)
     elif request.verb == OFFSETS_COMMIT:
@@ -135,18 +167,23 @@ cdef status_t topics_decode(const Bytes* root, const Bytes* data, TopicsRequest*
 cdef inline void _write_bytes(Writer* writer, const Bytes* bytes) noexcept nogil:
     write_bin(writer, bytes.data, bytes.length)
 
+# msgpack as it is.
+cdef void _write_list(Writer* writer, const Bytes* list) noexcept nogil:
+    cdef uint8_t* at = write_room(writer, list.length)
+    if at != NULL:
+        _copy(at, list)
+        write_up_to(writer, at + list.length)
+
 cdef void _write_item(Writer* writer, uint8_t verb, const TopicItem* item) noexcept nogil:
-    cdef uint8_t* at
     _write_bytes(writer, &item.name)
     if verb == TOPICS_CREATE or verb == TOPICS_DELETE:
         _write_bytes(writer, &item.id)
     if verb == TOPICS_CREATE or verb == TOPICS_PARTITIONS:
         write_int(writer, item.partitions)
     if verb == TOPICS_CREATE:
-        at = write_room(writer, item.configs.length)
-        if at != NULL:
-            _copy(at, &item.configs)
-            write_up_to(writer, at + item.configs.length)
+        _write_list(writer, &item.configs)
+    if verb == TOPICS_CONFIGS:
+        _write_list(writer, &item.changes)
     if verb == OFFSETS_COMMIT or verb == OFFSETS_DELETE:
         write_uint(writer, item.partition)
     if verb == OFFSETS_COMMIT:
@@ -170,8 +207,10 @@ cdef status_t topics_encode(const Bytes* root, const TopicsRequest* request, con
         return COMMAND_INVALID
     write_array(&writer, _elements_of(request.verb))
     write_uint(&writer, request.verb)
-    if request.verb == TOPICS_CREATE or request.verb == TOPICS_PARTITIONS:
+    if request.verb in (TOPICS_CREATE, TOPICS_PARTITIONS, TOPICS_CONFIGS):
         write_bool(&writer, request.is_trial)
+        if request.verb == TOPICS_CONFIGS:
+            write_bool(&writer, request.is_whole)
     elif request.verb == OFFSETS_DELETE or request.verb == OFFSETS_COMMIT:
         _write_bytes(&writer, &request.group)
     if request.verb == OFFSETS_COMMIT:
@@ -234,6 +273,37 @@ cdef status_t topics_encode_configs(const Bytes* pairs, uint32_t count, Vec[uint
     written.data = out.data + start
     written.length = <uint32_t>(out.size - start)
     if not topics_are_configs(&written):
+        out.size = start
+        return BAD_FIELD
+    return OK
+
+cdef bint topics_next_change(const Bytes* changes, uint32_t* place, TopicChange* change) noexcept nogil:
+    cdef Reader reader = reader_over(changes.data + place[0], changes.length - place[0])
+    if place[0] == 0:
+        read_array_max(&reader, ANY_BYTES)
+    if reader.status != OK or reader.at == reader.end:
+        return False
+    _read_change(&reader, change)
+    place[0] = <uint32_t>(reader.at - changes.data)
+    return reader.status == OK
+
+cdef status_t topics_encode_changes(const TopicChange* changes, uint32_t count, Vec[uint8_t]* out) noexcept nogil:
+    cdef size_t start = out.size
+    cdef Writer writer = writer_at(out)
+    cdef Reader reader
+    cdef Bytes read
+    cdef uint32_t i
+    write_array(&writer, CHANGE_ELEMENTS * count)
+    for i in range(count):
+        write_uint(&writer, changes[i].kind)
+        _write_bytes(&writer, &changes[i].name)
+        _write_bytes(&writer, &changes[i].value)
+        _write_bytes(&writer, &changes[i].fallback)
+    if writer.status != OK:
+        return NO_MEMORY
+    reader = reader_over(out.data + start, out.size - start)
+    _read_changes(&reader, &read)
+    if read_done(&reader) != OK:
         out.size = start
         return BAD_FIELD
     return OK

@@ -12,6 +12,7 @@ python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
 python -m tests.doors records --on raftmeta clients produce and read records there
+python -m tests.doors topics --on raftmeta  Kafka's tools for topics there
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -46,8 +47,8 @@ BACK_ENDS = ("etcd", "consul")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
-OF_KAFKA = ("kafka_messages", "groups")
-OF_KAFKA_DOOR = ("groups", "records")
+OF_KAFKA = ("kafka_messages", "groups", "topics")
+OF_KAFKA_DOOR = ("groups", "records", "topics")
 KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
 
 

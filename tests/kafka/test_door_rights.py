@@ -15,11 +15,13 @@ import pytest
 
 import raftmeta
 from raftmeta.security.audit_trail import files_of, lines_of
+from tests.kafka.batches import Record, batch
 from tests.kafka.nodes import Member, RawClient, doors
 from tests.processes.waiting import wait_until
 from tests.security.certificates import Authority, Held
 
-GROUP_AUTHORIZATION_FAILED, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE = 30, 33, 34
+TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED = 29, 30
+UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE = 33, 34
 SASL_AUTHENTICATION_FAILED = 58
 PASSWORD = "correct horse"
 START_S = 20.0
@@ -58,6 +60,8 @@ def found_users(node: raftmeta.Node) -> None:
         auth.grant(name, *rights, prefix="groups/mine")
         auth.put_user(name, PASSWORD)
         auth.bind(name, name)
+    auth.grant("ann", "read", "write", prefix="kafka-topics/mine")
+    auth.grant("ann", "read", "write", prefix="kafka-logs/mine")
     auth.put_role("all")
     auth.grant("all", "admin")
     auth.put_user("chief", PASSWORD)
@@ -185,7 +189,45 @@ def test_a_certificate_names_a_user_and_plain_needs_tls(tmp_path: Path) -> None:
             assert client.is_closed()
 
 
+# --- topics -----------------------------------------------------------------------------------------------------------
+def test_a_topic_is_for_those_who_may_write_its_key(port: int) -> None:
+    change = {"configs": [{"name": "retention.ms", "config_operation": 0, "value": "1"}]}
+    with RawClient(port) as ann, RawClient(port) as chief:
+        assert scram(ann, "ann", PASSWORD) == (0, True)
+        assert scram(chief, "chief", PASSWORD) == (0, True)
+        for name, code in (("mine-1", 0), ("theirs", TOPIC_AUTHORIZATION_FAILED)):
+            answer = made(ann, name)
+            assert answer["topics"][0]["error_code"] == code
+            made(chief, name)
+            asked = {"topics": [{"name": name, "count": 2}], "timeout_ms": 1000}
+            assert ann.ask("CreatePartitions", 3, **asked)["results"][0]["error_code"] == code
+            resources = [{"resource_type": 2, "resource_name": name, **change}]
+            answer = ann.ask("IncrementalAlterConfigs", 1, resources=resources)
+            assert answer["responses"][0]["error_code"] == code
+            asked = {"topics": [{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}]}
+            answer = ann.ask("DeleteRecords", 2, timeout_ms=1000, **asked)
+            assert answer["topics"][0]["partitions"][0]["error_code"] == code
+
+
+def made(client: RawClient, *names: str, config: str = "1") -> dict[str, Any]:
+    topics = [
+        {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": [{"name": "x", "value": config}]}
+        for name in names
+    ]
+    return client.ask("CreateTopics", 7, topics=topics, timeout_ms=1000)
+
+
 # --- the audit trail --------------------------------------------------------------------------------------------------
+def wait_for_lines(folder: Path, wanted: list[dict[str, Any]]) -> None:
+    """Until each of the lines stands in the trail."""
+
+    def missing() -> list[dict[str, Any]]:
+        lines = [line.facts for _, _, line in lines_of(folder) if line is not None]
+        return [facts for facts in wanted if not any(facts.items() <= line.items() for line in lines)]
+
+    wait_until(lambda: not missing(), timeout_s=START_S, what=lambda: f"{missing()}")
+
+
 def test_requests_of_groups_are_lines_with_their_user(tmp_path: Path) -> None:
     """Check: the proof, the join and a refusal are told. No word of a member and no password stands there."""
     folder = tmp_path / "trail"
@@ -194,15 +236,62 @@ def test_requests_of_groups_are_lines_with_their_user(tmp_path: Path) -> None:
         assert Member(client, "mine-4").join(protocols=(("range", b"a-word-of-a-member"),)) == 0
         assert Member(client, "theirs").join() == GROUP_AUTHORIZATION_FAILED
 
-        def missing() -> list[dict[str, Any]]:
-            lines = [line.facts for _, _, line in lines_of(folder) if line is not None]
-            return [facts for facts in wanted if not any(facts.items() <= line.items() for line in lines)]
-
         wanted: list[dict[str, Any]] = [
             {"operation": "authenticate", "principal": "ann", "verdict": "ok"},
             {"operation": "group_join", "principal": "ann", "key": "groups/mine-4", "verdict": "ok"},
             {"operation": "group_join", "principal": "ann", "key": "groups/theirs", "verdict": "denied"},
         ]
-        wait_until(lambda: not missing(), timeout_s=START_S, what=lambda: f"{missing()}")
+        wait_for_lines(folder, wanted)
     content = b"".join(path.read_bytes() for _, path in files_of(folder))
     assert b"a-word-of-a-member" not in content and PASSWORD.encode() not in content
+
+
+def test_requests_of_topics_and_records_are_lines_without_values(tmp_path: Path) -> None:
+    """Check: who changed which topic, group or log, and what came of it. No config, metadata or record stands there."""
+    folder = tmp_path / "trail"
+    audit = raftmeta.Audit(folder=folder, writes=True, reads=True)
+    with guarded(tmp_path, audit=audit) as (_, port), RawClient(port) as client:
+        assert scram(client, "ann", PASSWORD) == (0, True)
+        made(client, "mine-1", config="a-config")
+        made(client, "mine-1")
+        made(client, "mine-2", "mine-3")
+        made(client, "theirs")
+        client.ask("Metadata", 12, topics=[{"name": "mine-auto"}], allow_auto_topic_creation=True)
+        client.ask("CreatePartitions", 3, topics=[{"name": "mine-none", "count": 2}], timeout_ms=1000)
+        changes = [{"name": "retention.ms", "config_operation": 0, "value": "123454321"}]
+        resources = [{"resource_type": 2, "resource_name": "mine-1", "configs": changes}]
+        client.ask("IncrementalAlterConfigs", 1, resources=resources)
+        records = batch([Record(b"a-key", b"a-record")])
+        topics: list[dict[str, Any]] = [{"name": "mine-1", "partition_data": [{"index": 0, "records": records}]}]
+        client.ask("Produce", 9, acks=-1, timeout_ms=1000, topic_data=topics)
+        part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+        client.ask("Fetch", 12, max_wait_ms=0, session_id=0, topics=[{"topic": "mine-1", "partitions": [part]}])
+        offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "a-metadata"}
+        client.ask("OffsetCommit", 8, group_id="mine", topics=[{"name": "mine-1", "partitions": [offset]}])
+        topics = [{"name": "mine-1", "partitions": [{"partition_index": 0}]}]
+        client.ask("OffsetDelete", 0, group_id="mine", topics=topics)
+        topics = [{"name": "mine-1", "partitions": [{"partition_index": 0, "offset": -1}]}]
+        client.ask("DeleteRecords", 2, topics=topics, timeout_ms=1000)
+        client.ask("DeleteGroups", 2, groups_names=["mine"])
+        client.ask("DeleteTopics", 6, topics=[{"name": "mine-1"}], timeout_ms=1000)
+        both = [{"operation": "topic_create", "key": f"kafka-topics/mine-{number}"} for number in (2, 3)]
+        facts = [
+            ("topic_create", {"key": "kafka-topics/mine-1", "verdict": "ok"}),
+            ("topic_create", {"key": "kafka-topics/mine-1", "verdict": "KeyExists"}),
+            ("topic_create", {"operations": both, "verdict": "ok"}),
+            ("topic_create", {"key": "kafka-topics/theirs", "verdict": "denied"}),
+            ("topic_create", {"key": "kafka-topics/mine-auto", "verdict": "ok"}),
+            ("topic_extend", {"key": "kafka-topics/mine-none", "verdict": "KeyMissing"}),
+            ("topic_configure", {"key": "kafka-topics/mine-1", "verdict": "ok"}),
+            ("records_append", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
+            ("range", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
+            ("offset_commit", {"key": "groups/mine", "verdict": "ok"}),
+            ("offset_delete", {"key": "groups/mine", "verdict": "ok"}),
+            ("records_delete", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
+            ("group_delete", {"key": "groups/mine", "verdict": "ok"}),
+            ("topic_delete", {"key": "kafka-topics/mine-1", "verdict": "ok"}),
+        ]
+        wait_for_lines(folder, [{"operation": word, "principal": "ann", **more} for word, more in facts])
+    content = b"".join(path.read_bytes() for _, path in files_of(folder))
+    for word in (b"a-config", b"123454321", b"a-key", b"a-record", b"a-metadata", PASSWORD.encode()):
+        assert word not in content

@@ -17,6 +17,8 @@ from tests.processes.waiting import wait_until
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, BAD_ACKS, OUT_OF_ORDER, INVALID_RECORD = 1, 2, 3, 21, 45, 87
 SESSION_UNKNOWN, UNKNOWN_EPOCH = 70, 75
+UNKNOWN_ID, POLICY_VIOLATION = 100, 44
+VERSION_OF_IDS = (13, 13)  # of Produce and of Fetch
 WAIT_MS = 10_000
 END, START, LATEST = -1, -2, -3
 
@@ -51,11 +53,28 @@ def create(client: RawClient, name: str, *, partitions: int = 1, policy: str = "
 
 def produced(client: RawClient, parts: dict[tuple[str, int], bytes], *, acks: int = -1, version: int = 9) -> Any:
     """The answers by topic and partition."""
+    if version >= VERSION_OF_IDS[0]:
+        ids = {id_of(client, name): name for name, _ in parts}
+        topics = [
+            {"topic_id": id, "partition_data": [{"index": index, "records": made}]}
+            for id, name in ids.items()
+            for (topic, index), made in parts.items()
+            if topic == name
+        ]
+        answer = client.ask("Produce", version, acks=acks, timeout_ms=WAIT_MS, topic_data=topics)
+        found = [(ids[one["topic_id"]], one["partition_responses"]) for one in answer["responses"]]
+        return {(name, one["index"]): one for name, ones in found for one in ones}
     topics = [
         {"name": name, "partition_data": [{"index": index, "records": made}]} for (name, index), made in parts.items()
     ]
     answer = client.ask("Produce", version, transactional_id=None, acks=acks, timeout_ms=WAIT_MS, topic_data=topics)
     return {(topic["name"], one["index"]): one for topic in answer["responses"] for one in topic["partition_responses"]}
+
+
+def id_of(client: RawClient, topic: str) -> bytes:
+    answer = client.ask("Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+    found: bytes = answer["topics"][0]["topic_id"]
+    return found
 
 
 def append(client: RawClient, made: bytes, topic: str = "plain", index: int = 0, **options: Any) -> tuple[int, int]:
@@ -72,7 +91,10 @@ def asked(topic: str, index: int, offset: int, **options: int) -> dict[str, Any]
 def fetch(
     client: RawClient, offset: int, topic: str = "plain", index: int = 0, *, version: int = 12, **more: Any
 ) -> Any:
-    answer = client.ask("Fetch", version, **(asked(topic, index, offset) | {"session_id": 0, "rack_id": ""} | more))
+    request = asked(topic, index, offset) | {"session_id": 0, "rack_id": ""} | more
+    if version >= VERSION_OF_IDS[1]:
+        request["topics"][0]["topic_id"] = id_of(client, topic)
+    answer = client.ask("Fetch", version, **request)
     return answer["responses"][0]["partitions"][0]
 
 
@@ -92,11 +114,11 @@ def listed(client: RawClient, timestamp: int, topic: str = "plain", index: int =
 
 
 # --- Produce, Fetch ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("version", range(3, 19))
 def test_records_are_fetched_as_they_were_produced(client: RawClient, version: int) -> None:
     _, end, _ = listed(client, END)
     records = [Record(b"k", b"%d" % version), Record(None, b"v", 2_000, ((b"h", b"x"),))]
-    assert append(client, batch(records), version=version) == (0, end)
+    assert append(client, batch(records), version=min(version, 13)) == (0, end)
     (found,) = fetched(client, end, version=max(version, 4))
     assert [one for _, one in found.records] == records
     assert listed(client, END) == (0, end + 2, -1)
@@ -115,6 +137,50 @@ def test_each_partition_of_a_request_has_its_own_log(client: RawClient) -> None:
         assert answers[name, index]["base_offset"] == ends[name, index]
         (found,) = fetched(client, ends[name, index], name, index)
         assert found.records[0][1].value == b"%s %d" % (name.encode(), index)
+
+
+def test_an_id_that_no_topic_has_is_told_so(client: RawClient) -> None:
+    parts = [{"index": 0, "records": batch([Record(None, b"v")])}]
+    topics = [{"topic_id": b"i" * 16, "partition_data": parts}]
+    answer = client.ask("Produce", 13, acks=-1, timeout_ms=WAIT_MS, topic_data=topics)["responses"][0]
+    assert (answer["topic_id"], answer["partition_responses"][0]["error_code"]) == (b"i" * 16, UNKNOWN_ID)
+    request = asked("", 0, 0) | {"session_id": 0, "rack_id": "", "max_wait_ms": WAIT_MS}
+    request["topics"][0]["topic_id"] = b"i" * 16
+    answer = client.ask("Fetch", 17, **request)["responses"][0]
+    assert (answer["topic_id"], answer["partitions"][0]["error_code"]) == (b"i" * 16, UNKNOWN_ID)
+
+
+# --- DeleteRecords ----------------------------------------------------------------------------------------------------
+def deleted(client: RawClient, offset: int, topic: str, index: int = 0, *, version: int = 2) -> tuple[int, int]:
+    topics = [{"name": topic, "partitions": [{"partition_index": index, "offset": offset}]}]
+    answer = client.ask("DeleteRecords", version, topics=topics, timeout_ms=WAIT_MS)["topics"][0]
+    one = answer["partitions"][0]
+    assert (answer["name"], one["partition_index"]) == (topic, index)
+    return one["error_code"], one["low_watermark"]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_oldest_records_go(client: RawClient, version: int) -> None:
+    name = f"shortened-{version}"
+    create(client, name)
+    for _ in range(4):
+        append(client, batch([Record(None, b"1"), Record(None, b"2")]), name)
+    assert deleted(client, 3, name, version=version) == (0, 3)
+    assert listed(client, START, name) == (0, 3, -1)
+    assert deleted(client, 2, name, version=version) == (0, 3)
+    assert deleted(client, 9, name, version=version) == (OUT_OF_RANGE, -1)
+    assert deleted(client, -2, name, version=version) == (OUT_OF_RANGE, -1)
+    assert fetch(client, 2, name)["error_code"] == OUT_OF_RANGE
+    assert fetched(client, 4, name)[0].base_offset == 4
+    assert deleted(client, -1, name, version=version) == (0, 8)
+    assert listed(client, START, name) == listed(client, END, name) == (0, 8, -1)
+    assert append(client, batch([Record(None, b"3")]), name) == (0, 8)
+
+
+def test_records_that_may_not_go_stay(client: RawClient) -> None:
+    assert deleted(client, 0, "nowhere") == (UNKNOWN_TOPIC, -1)
+    assert deleted(client, 0, "plain", 2) == (UNKNOWN_TOPIC, -1)
+    assert deleted(client, 0, "compacted") == (POLICY_VIOLATION, -1)
 
 
 def test_what_cannot_be_kept_is_refused(client: RawClient) -> None:

@@ -11,6 +11,8 @@ from tests.kafka.nodes import RawClient, doors
 
 UNKNOWN_TOPIC, INVALID_TOPIC, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION = 3, 17, 36, 37, 38
 INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_ID = 40, 42, 100
+SET, UNSET, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = 2, 4
 NO_ID = bytes(16)
 
 
@@ -56,7 +58,7 @@ def test_a_topic_is_made_and_seen(client: RawClient, version: int) -> None:
     assert create(client, new(name), version=version)[0]["error_code"] == TOPIC_EXISTS
 
 
-@pytest.mark.parametrize("version", range(13))
+@pytest.mark.parametrize("version", range(14))
 def test_metadata_makes_a_topic_and_tells_it(client: RawClient, version: int) -> None:
     name = f"auto.{version}"
     if version >= 4:
@@ -123,6 +125,8 @@ def test_configs_are_described(client: RawClient, version: int) -> None:
         (new("x", replicas=0), INVALID_REPLICATION),
         (new("x", assignments=[{"partition_index": 0, "broker_ids": [1]}]), INVALID_REQUEST),
         (new("x", configs=[{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]), INVALID_CONFIG),
+        (new("x", configs=[{"name": "cleanup.policy", "value": "burn"}]), INVALID_CONFIG),
+        (new("x", configs=[{"name": "retention.ms", "value": "soon"}]), INVALID_CONFIG),
     ],
 )
 def test_a_topic_that_cannot_be_is_refused_alone(client: RawClient, asked: dict[str, Any], code: int) -> None:
@@ -135,3 +139,121 @@ def test_a_topic_that_cannot_be_is_refused_alone(client: RawClient, asked: dict[
 def test_a_trial_makes_nothing(client: RawClient) -> None:
     assert create(client, new("trial"), validate_only=True)[0]["error_code"] == 0
     assert seen(client, "trial")["error_code"] == UNKNOWN_TOPIC
+
+
+# --- CreatePartitions -------------------------------------------------------------------------------------------------
+def extend(client: RawClient, *topics: tuple[str, int], version: int = 3, is_trial: bool = False) -> list[int]:
+    """The code for each topic."""
+    asked = [{"name": name, "count": count} for name, count in topics]
+    answer = client.ask("CreatePartitions", version, topics=asked, timeout_ms=1000, validate_only=is_trial)
+    assert [one["name"] for one in answer["results"]] == [name for name, _ in topics]
+    return [one["error_code"] for one in answer["results"]]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_topic_gets_more_partitions_and_never_fewer(client: RawClient, version: int) -> None:
+    name = f"more.{version}"
+    create(client, new(name, 2))
+    asked = [(name, 2), (name, 1), ("nowhere", 3), ("no/name", 3), (name, 10_001)]
+    wrong = [INVALID_PARTITIONS, INVALID_PARTITIONS, UNKNOWN_TOPIC, UNKNOWN_TOPIC, INVALID_PARTITIONS]
+    assert extend(client, *asked, version=version) == wrong
+    assert extend(client, (name, 5), version=version, is_trial=True) == [0]
+    assert len(seen(client, name)["partitions"]) == 2
+    before = seen(client, name)["topic_id"]
+    assert extend(client, (name, 5), version=version) == [0]
+    assert len(seen(client, name)["partitions"]) == 5
+    assert seen(client, name)["topic_id"] == before
+
+
+def test_an_assignment_of_replicas_says_nothing(client: RawClient) -> None:
+    create(client, new("assigned", 1))
+    asked = [{"name": "assigned", "count": 2, "assignments": [{"broker_ids": [1, 2]}]}]
+    answer = client.ask("CreatePartitions", 3, topics=asked, timeout_ms=1000)
+    assert [one["error_code"] for one in answer["results"]] == [0]
+
+
+# --- AlterConfigs, IncrementalAlterConfigs ----------------------------------------------------------------------------
+def resource(name: str, *changes: tuple[str, int, str | None], type: int = TOPIC) -> dict[str, Any]:
+    configs = [{"name": config, "config_operation": kind, "value": value} for config, kind, value in changes]
+    return {"resource_type": type, "resource_name": name, "configs": configs}
+
+
+def alter(client: RawClient, *resources: dict[str, Any], version: int = 1, is_trial: bool = False) -> list[int]:
+    answer = client.ask("IncrementalAlterConfigs", version, resources=list(resources), validate_only=is_trial)
+    return [one["error_code"] for one in answer["responses"]]
+
+
+def configs(client: RawClient, name: str) -> dict[str, str]:
+    """Those that the topic has of its own."""
+    asked = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": None}]
+    (found,) = client.ask("DescribeConfigs", 4, resources=asked)["results"]
+    assert found["error_code"] == 0
+    return {one["name"]: one["value"] for one in found["configs"] if one["config_source"] == 1}
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_configs_change_one_by_one(client: RawClient, version: int) -> None:
+    name = f"changed.{version}"
+    create(client, new(name, configs=[{"name": "retention.ms", "value": "1000"}, {"name": "z", "value": "1"}]))
+    changes = (("z", UNSET, None), ("cleanup.policy", APPEND, "compact"), ("a", SET, "x"))
+    assert alter(client, resource(name, *changes), version=version, is_trial=True) == [0]
+    assert configs(client, name) == {"retention.ms": "1000", "z": "1"}
+    assert alter(client, resource(name, *changes), version=version) == [0]
+    assert configs(client, name) == {"retention.ms": "1000", "cleanup.policy": "delete,compact", "a": "x"}
+    assert alter(client, resource(name, ("cleanup.policy", SUBTRACT, "delete")), version=version) == [0]
+    assert configs(client, name)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_configs_are_replaced_as_a_whole(client: RawClient, version: int) -> None:
+    name = f"replaced.{version}"
+    create(client, new(name, configs=[{"name": "retention.ms", "value": "1000"}, {"name": "z", "value": "1"}]))
+    asked = [resource(name, ("retention.ms", SET, "2000")), resource("nowhere", ("a", SET, "b"))]
+    answer = client.ask("AlterConfigs", version, resources=asked)
+    assert [one["error_code"] for one in answer["responses"]] == [0, UNKNOWN_TOPIC]
+    assert configs(client, name) == {"retention.ms": "2000"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (resource("kept", ("cleanup.policy", SET, "burn")), INVALID_CONFIG),
+        (resource("kept", ("cleanup.policy", APPEND, "burn")), INVALID_CONFIG),
+        (resource("kept", ("retention.ms", SET, "-2")), INVALID_CONFIG),
+        (resource("kept", ("retention.ms", SET, "")), INVALID_CONFIG),
+        (resource("kept", ("min.insync.replicas", SET, "0")), INVALID_CONFIG),
+        (resource("kept", ("compression.type", SET, "brotli")), INVALID_CONFIG),
+        (resource("kept", ("retention.ms", APPEND, "1")), INVALID_CONFIG),
+        (resource("kept", ("", SET, "1")), INVALID_CONFIG),
+        (resource("kept", ("a", SET, "x" * 4097)), INVALID_CONFIG),
+        (resource("kept", *((f"{number:03}", SET, "") for number in range(129))), INVALID_CONFIG),
+        (resource("kept", ("retention.ms", SET, None)), INVALID_REQUEST),
+        (resource("kept", ("retention.ms", 4, "1")), INVALID_REQUEST),
+        (resource("kept", ("a", SET, "1"), ("a", UNSET, None)), INVALID_REQUEST),
+        (resource("1", ("a", SET, "1"), type=BROKER), INVALID_REQUEST),
+        (resource("no/name", ("a", SET, "1")), INVALID_TOPIC),
+    ],
+)
+def test_a_config_that_cannot_be_is_refused_alone(client: RawClient, asked: dict[str, Any], code: int) -> None:
+    create(client, new("kept"), new("beside"))
+    assert alter(client, asked, resource("beside", ("retention.ms", SET, "-1"))) == [code, 0]
+    assert configs(client, "kept") == {}
+
+
+def test_a_resource_that_comes_twice_is_refused_twice(client: RawClient) -> None:
+    create(client, new("twice"))
+    change = resource("twice", ("a", SET, "1"))
+    assert alter(client, change, resource("twice", ("b", SET, "1"))) == [INVALID_REQUEST] * 2
+    assert configs(client, "twice") == {}
+
+
+def test_an_id_of_a_topic_that_was_made_again_names_nothing(client: RawClient) -> None:
+    create(client, new("again"))
+    old = seen(client, "again")["topic_id"]
+    by_id = {"name": None, "topic_id": old}
+    assert client.ask("Metadata", 12, topics=[by_id])["topics"][0]["name"] == "again"
+    client.ask("DeleteTopics", 6, topics=[{"name": "again"}], timeout_ms=1000)
+    create(client, new("again"))
+    assert client.ask("Metadata", 12, topics=[by_id])["topics"][0]["error_code"] == UNKNOWN_ID
+    by_id = {"name": None, "topic_id": seen(client, "again")["topic_id"]}
+    assert client.ask("Metadata", 12, topics=[by_id])["topics"][0]["name"] == "again"

@@ -57,6 +57,55 @@ def test_a_trial_changes_nothing() -> None:
     assert t.topic(machine, b"a") == (t.id_of(1), 2)
 
 
+def test_configs_are_changed_one_by_one() -> None:
+    machine = t.new_machine()
+    machine.apply(t.create(b"a", 3, configs=[b"b", b"1", b"d", b"1", b"f", b"1"]))
+    changes = [(t.SET, b"a", b"2", b""), (t.SET, b"d", b"2", b""), (t.UNSET, b"f", b"", b""), (t.UNSET, b"g", b"", b"")]
+    assert machine.apply(t.configure(b"a", *changes, is_trial=True)).body == [t.OK]
+    assert t.configs(machine, b"a") == {b"b": b"1", b"d": b"1", b"f": b"1"}
+    assert machine.apply(t.configure(b"a", *changes)).body == [t.OK]
+    assert t.configs(machine, b"a") == {b"a": b"2", b"b": b"1", b"d": b"2"}
+    assert t.topic(machine, b"a") == (t.id_of(1), 3)
+    assert machine.apply(t.configure(b"a", (t.SET, b"c", b"3", b""), is_whole=True)).body == [t.OK]
+    assert t.configs(machine, b"a") == {b"c": b"3"}
+    assert machine.apply(t.configure(b"nowhere", *changes)).body == [t.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "value", "fallback", "new"),
+    [
+        (t.APPEND, None, b"compact", b"delete", b"delete,compact"),
+        (t.APPEND, b"compact", b"delete", b"delete", b"compact,delete"),
+        (t.APPEND, b"compact", b"compact,compact", b"", b"compact"),
+        (t.APPEND, b"", b",a,,b,a", b"x", b"a,b"),
+        (t.SUBTRACT, None, b"delete", b"delete", b""),
+        (t.SUBTRACT, b"a,b,a,c", b"a,c", b"", b"b,a"),
+        (t.SUBTRACT, b"a", b"b", b"", b"a"),
+    ],
+)
+def test_words_come_into_a_list_and_go(kind: int, old: bytes | None, value: bytes, fallback: bytes, new: bytes) -> None:
+    machine = t.new_machine()
+    machine.apply(t.create(b"a", configs=[] if old is None else [b"list", old]))
+    assert machine.apply(t.configure(b"a", (kind, b"list", value, fallback))).body == [t.OK]
+    assert t.configs(machine, b"a") == {b"list": new}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(t.SET, b"%03d" % number, b"", b"") for number in range(65)],
+        [(t.APPEND, b"list", b"a" * 4096, b"b")],
+        [(t.APPEND, b"list", b",".join([b"a"] * 65), b"b")],
+        [(t.SUBTRACT, b"list", b"a", b",".join([b"a"] * 65))],
+    ],
+)
+def test_configs_have_bounds(changes: list[tuple[int, bytes, bytes, bytes]]) -> None:
+    machine = t.new_machine()
+    machine.apply(t.create(b"a", configs=[b"kept", b"1"]))
+    assert machine.apply(t.configure(b"a", *changes)).body == [t.INVALID_CONFIG]
+    assert t.configs(machine, b"a") == {b"kept": b"1"}
+
+
 def test_another_key_is_no_topic() -> None:
     machine = t.new_machine()
     machine.txn(c.put(t.ROOT + b"a"))
@@ -75,6 +124,13 @@ def test_another_key_is_no_topic() -> None:
         [t.CREATE, False, [b"a", t.id_of(1), 1, [b"x"]]],
         [t.CREATE, False, [b"a", t.id_of(1), 1]],
         [t.CREATE, [b"a", t.id_of(1), 1, []]],
+        [t.CONFIGS, False, False, [b"a", [t.SET, b"y", b"", b"", t.SET, b"x", b"", b""]]],
+        [t.CONFIGS, False, False, [b"a", [t.SET, b"x", b"", b"", t.UNSET, b"x", b"", b""]]],
+        [t.CONFIGS, False, False, [b"a", [4, b"x", b"", b""]]],
+        [t.CONFIGS, False, False, [b"a", [t.SET, b"", b"", b""]]],
+        [t.CONFIGS, False, False, [b"a", [t.SET, b"x", b"", b"y" * 4097]]],
+        [t.CONFIGS, False, False, [b"a", [t.SET, b"x", b""]]],
+        [t.CONFIGS, False, [b"a", []]],
         [t.COMMIT, b"g\0", -1, b"", b"", 0, []],
         [t.COMMIT, b"g", -2, b"", b"", 0, []],
         [t.COMMIT, b"g", -1, b"", b"", 0, [b"a", -1, 0, 0, b""]],

@@ -12,9 +12,10 @@ from tests.machine import commands as c
 from tests.machine import groups as g
 from tests.machine.machines import Machine
 
-CREATE, DELETE, PARTITIONS, COMMIT, FORGET = range(1, 6)
+CREATE, DELETE, PARTITIONS, COMMIT, FORGET, CONFIGS = range(1, 7)
+SET, UNSET, APPEND, SUBTRACT = range(4)
 OK, UNKNOWN, METADATA_TOO_LARGE, INVALID_NAME, NO_ROOM = 0, 3, 12, 17, 28
-EXISTS, INVALID_PARTITIONS, SUBSCRIBED, UNKNOWN_ID = 36, 37, 86, 100
+EXISTS, INVALID_PARTITIONS, INVALID_CONFIG, SUBSCRIBED, UNKNOWN_ID = 36, 37, 40, 86, 100
 ROOT = b"topics/"
 RETENTION_MS = 50_000
 TOPIC_KEY, HEAD_KEY, OFFSET_KEY = 64, 128, 256
@@ -43,6 +44,13 @@ def delete(name: bytes, id: bytes = b"", **envelope: Any) -> bytes:
 
 def extend(name: bytes, partitions: int, *, is_trial: bool = False) -> bytes:
     return command([PARTITIONS, is_trial, [name, partitions]])
+
+
+def configure(
+    name: bytes, *changes: tuple[int, bytes, bytes, bytes], is_trial: bool = False, is_whole: bool = False
+) -> bytes:
+    """changes: kind, name, value, and the list where the topic has none."""
+    return command([CONFIGS, is_trial, is_whole, [name, [part for change in changes for part in change]]])
 
 
 def commit(
@@ -96,6 +104,13 @@ def topic(machine: Machine, name: bytes) -> tuple[bytes, int] | None:
     assert len(msgpack.unpackb(found[1][TOPIC.size :])) % 2 == 0
     assert length == len(found[1]) - TOPIC.size
     return id, partitions
+
+
+def configs(machine: Machine, name: bytes) -> dict[bytes, bytes]:
+    found = machine.results(c.get(ROOT + name))[0]
+    assert found is not None
+    pairs = msgpack.unpackb(found[1][TOPIC.size :])
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
 def offsets(machine: Machine, key: bytes = g.KEY) -> dict[tuple[bytes, int], int]:

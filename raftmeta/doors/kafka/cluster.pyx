@@ -117,7 +117,7 @@ cdef void metadata_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if request.version >= 13:
         put_int16(&writer, KAFKA_OK)
     put_tags(&writer)
-    reply_end(door, request, &writer, KAFKA_OK)
+    reply_end(door, request, &writer, request.code)
 
 
 # --- FindCoordinator --------------------------------------------------------------------------------------------------

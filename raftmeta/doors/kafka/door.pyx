@@ -221,6 +221,8 @@ cdef void kafka_destroy(KafkaDoor* door) noexcept nogil:
     door.kept.release()
     door.pairs.release()
     door.swept.release()
+    door.topic_places.release()
+    door.topic_names.release()
     door.request.release()
     free(door)
 

@@ -11,6 +11,7 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.access cimport access_change, access_group
+from raftmeta.doors.kafka.audit cimport audit_names_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bool, get_end, get_tags, get_text,
                                          put_array, put_bytes, put_int16, put_int32, put_tags, put_text,
                                          put_text_null, put_word)
@@ -114,6 +115,7 @@ cdef void _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer
     cdef uint32_t count = 0
     cdef int16_t code = KAFKA_OK
     cdef bint is_there = False
+    audit_names_group(door, request, name)
     memset(&group, 0, sizeof(group))
     if key.length == 0:
         code = KAFKA_INVALID_GROUP_ID
@@ -275,6 +277,7 @@ cdef inline int16_t* _codes(KafkaRequest* request) noexcept nogil:
 
 cdef void _answer_delete(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaWriter writer
+    cdef int16_t first = KAFKA_OK
     cdef size_t i
     if not _read_delete(door, request):
         reply_fail(door, request)
@@ -286,8 +289,10 @@ cdef void _answer_delete(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
         put_text(&writer, &door.pairs.data[i])
         put_int16(&writer, _codes(request)[i])
         put_tags(&writer)
+        first = _codes(request)[i] if first == KAFKA_OK else first
+        audit_names_group(door, request, &door.pairs.data[i])
     put_tags(&writer)
-    reply_end(door, request, &writer, KAFKA_OK)
+    reply_end(door, request, &writer, first)
 
 
 # One command. The code that answers it, or WAITS.

@@ -7,7 +7,7 @@ from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.rounds cimport round_ask
-from raftmeta.doors.kafka.audit cimport audit_blocks
+from raftmeta.doors.kafka.audit cimport audit_blocks, audit_names_log
 from raftmeta.doors.kafka.codec cimport get_end, get_tags
 from raftmeta.doors.kafka.own_asks cimport (OwnSlot, own_add_slot, own_ask, own_code, own_forget, own_has_news,
                                             own_has_room, own_is_settled, own_release, own_slot, own_slots)
@@ -15,11 +15,12 @@ from raftmeta.doors.kafka.own_leaders cimport OwnLeader, leader_check
 from raftmeta.doors.kafka.own_state cimport OWN_FETCH, OWN_PRODUCE
 from raftmeta.doors.kafka.protocol cimport (KAFKA_INVALID_REQUIRED_ACKS, KAFKA_NOT_LEADER_OR_FOLLOWER,
                                             KAFKA_OFFSET_OUT_OF_RANGE, KAFKA_OK, KAFKA_REQUEST_TIMED_OUT,
-                                            KAFKA_UNKNOWN_SERVER_ERROR)
-from raftmeta.doors.kafka.records cimport (Produced, ProduceWalk, produce_answer, produce_next_partition,
-                                           produce_next_topic, produce_walk)
-from raftmeta.doors.kafka.records_fetch cimport (FetchWalk, fetch_answer, fetch_is_whole, fetch_next_partition,
-                                                 fetch_next_topic, fetch_refuse_session, fetch_walk)
+                                            KAFKA_UNKNOWN_SERVER_ERROR, KAFKA_UNKNOWN_TOPIC_ID)
+from raftmeta.doors.kafka.records cimport (Produced, ProduceWalk, produce_answer, produce_next_named,
+                                           produce_next_partition, produce_next_topic, produce_walk)
+from raftmeta.doors.kafka.records_fetch cimport (FetchWalk, fetch_answer, fetch_is_unknown_id, fetch_is_whole,
+                                                 fetch_next_named, fetch_next_partition, fetch_next_topic,
+                                                 fetch_refuse_session, fetch_walk)
 from raftmeta.doors.kafka.records_topic cimport TopicLog
 from raftmeta.doors.kafka.reply cimport reply_fail, request_pin
 from raftmeta.native.containers cimport Vec
@@ -44,6 +45,8 @@ cdef int16_t _append(KafkaDoor* door, KafkaRequest* request, OwnSlot* slot, cons
     cdef int16_t code
     if walk.acks < -1 or walk.acks > 1:
         return KAFKA_INVALID_REQUIRED_ACKS
+    if walk.id != NULL and walk.name.length == 0:
+        return KAFKA_UNKNOWN_TOPIC_ID
     code = leader_check(door, request, &walk.name, walk.partition, -1, True, &log, &leader)
     if code == KAFKA_OK:
         code = <int16_t>batch_check(&walk.batch, log.policy.flags & RECORDS_COMPACT != 0)
@@ -79,7 +82,9 @@ cdef bint _hand_over(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if not request_pin(door, request) or (not has_room and door.desk.base.now_ns < request.deadline_ns):
         return False
     produce_walk(request, &walk)
-    while produce_next_topic(&walk):
+    while produce_next_named(door, &walk):
+        if walk.name.length:
+            audit_names_log(door, request, &walk.name)
         while produce_next_partition(&walk):
             own_slot(request, part).code = (_append(door, request, own_slot(request, part), &walk) if has_room
                                             else <int16_t>KAFKA_REQUEST_TIMED_OUT)
@@ -109,7 +114,7 @@ cdef bint _settle(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef bint is_good = True
     memset(<void*>&outcomes, 0, sizeof(outcomes))
     produce_walk(request, &walk)
-    while produce_next_topic(&walk):
+    while produce_next_named(door, &walk):
         while produce_next_partition(&walk):
             slot = own_slot(request, part)
             memset(&produced, 0, sizeof(Produced))
@@ -175,6 +180,9 @@ cdef void _ask(KafkaDoor* door, KafkaRequest* request, OwnSlot* slot, const Fetc
     cdef TopicLog log
     own_forget(slot.ask)
     slot.ask = NULL
+    slot.code = KAFKA_UNKNOWN_TOPIC_ID
+    if fetch_is_unknown_id(walk):
+        return
     slot.code = leader_check(door, request, &walk.name, walk.partition, walk.epoch, False, &log, &leader)
     if slot.code != KAFKA_OK:
         return
@@ -192,7 +200,7 @@ cdef bint _ask_host(KafkaDoor* door, KafkaRequest* request, bint for_news) noexc
     cdef uint32_t part = 0
     cdef bint has_asked = False
     fetch_walk(request, &walk)
-    while fetch_next_topic(&walk):
+    while fetch_next_named(door, &walk):
         while fetch_next_partition(&walk):
             slot = own_slot(request, part)
             part += 1

@@ -8,17 +8,19 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.kafka.audit cimport audit_blocks
+from raftmeta.doors.kafka.audit cimport audit_blocks, audit_names_log
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bytes, get_end, get_int16, get_int32,
-                                         get_tags, get_text, put_array, put_int16, put_int32, put_int64,
-                                         put_null_text, put_tags, put_text)
+                                         get_tags, get_text, get_uuid, put_array, put_int16, put_int32, put_int64,
+                                         put_null_text, put_tags, put_text, put_uuid)
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_INVALID_REQUEST,
                                             KAFKA_INVALID_REQUIRED_ACKS, KAFKA_OK, KAFKA_REQUEST_TIMED_OUT,
                                             KAFKA_TOPIC_AUTHORIZATION_FAILED, KAFKA_UNKNOWN_SERVER_ERROR,
-                                            KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
+                                            KAFKA_UNKNOWN_TOPIC_ID, KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
 from raftmeta.doors.kafka.records_topic cimport TopicLog, topic_log_find
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_command,
                                          request_pin, request_reader, task_error, task_result)
+from raftmeta.doors.kafka.topic_state cimport topic_find_id
+from raftmeta.machine.topic_records cimport TopicRecord
 from raftmeta.status cimport COMMAND_INVALID, FENCED, OK, PERMISSION_DENIED, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_RECORDS, OP_ADD, Bytes, Op, Txn, command_clear)
 from raftmeta.wire.msgpack cimport Reader, number_max, read_array_max, read_bool, read_int, read_uint
@@ -28,12 +30,40 @@ from raftmeta.wire.records cimport RECORDS_COMPACT, RecordsRequest, records_enco
 cdef enum:
     STEP_NEW = 0
     STEP_ASKED = 1
+    VERSION_OF_IDS = 13             # of Produce: topics are told by their ids
     CODE_MAX = 0x7FFF
     ANSWER_ELEMENTS = 3             # [code, offset, start]
     IDS_BYTES = 12
 
 # The counter of producers' ids.
 cdef const char* IDS = b"producer-ids"
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+cdef int16_t records_status_code(status_t status) noexcept nogil:
+    if status == FENCED:
+        return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
+    if status == PERMISSION_DENIED:
+        return KAFKA_TOPIC_AUTHORIZATION_FAILED
+    return KAFKA_UNKNOWN_SERVER_ERROR if status == COMMAND_INVALID else KAFKA_REQUEST_TIMED_OUT
+
+
+cdef int16_t records_command(KafkaDoor* door, KafkaRequest* request, uint32_t part, const TopicLog* log,
+                             const RecordsRequest* asked) noexcept nogil:
+    cdef status_t status
+    door.request.clear()
+    status = records_encode(&log.key, asked, &door.request)
+    if status == OK:
+        command_clear(&door.desk.command)
+        door.desk.command.kind = COMMAND_RECORDS
+        door.desk.command.name = log.key
+        door.desk.command.data = bytes_of(door.request.data, door.request.size)
+        door.desk.command.fence.is_present = True
+        door.desk.command.fence.key = log.topic.bytes
+        door.desk.command.fence.create_revision = log.topic_since
+        if request_command(door, request, part, False, &status):
+            return KAFKA_OK
+    return records_status_code(status)
 
 
 # --- Produce ----------------------------------------------------------------------------------------------------------
@@ -50,8 +80,21 @@ cdef bint produce_next_topic(ProduceWalk* walk) noexcept nogil:
     if walk.topics <= 0 or walk.reader.is_bad:
         return False
     walk.topics -= 1
-    walk.name = get_text(&walk.reader)
+    if walk.reader.version >= VERSION_OF_IDS:
+        walk.id = get_uuid(&walk.reader)
+        walk.name = bytes_of(NULL, 0)
+    else:
+        walk.name = get_text(&walk.reader)
     walk.partitions = get_array(&walk.reader)
+    return True
+
+
+cdef bint produce_next_named(KafkaDoor* door, ProduceWalk* walk) noexcept nogil:
+    cdef TopicRecord topic
+    if not produce_next_topic(walk):
+        return False
+    if walk.id != NULL and not topic_find_id(door, walk.id, &walk.name, &topic):
+        walk.name = bytes_of(NULL, 0)
     return True
 
 
@@ -85,22 +128,14 @@ cdef bint _prepare(KafkaRequest* request) noexcept nogil:
     return get_end(&walk.reader)
 
 
-# Commands may be sent again, and a producer's number says whether a batch is another one.
-cdef int16_t _error_of(status_t status) noexcept nogil:
-    if status == FENCED:
-        return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
-    if status == PERMISSION_DENIED:
-        return KAFKA_TOPIC_AUTHORIZATION_FAILED
-    return KAFKA_UNKNOWN_SERVER_ERROR if status == COMMAND_INVALID else KAFKA_REQUEST_TIMED_OUT
-
-
 cdef int16_t _submit(KafkaDoor* door, KafkaRequest* request, uint32_t part, const ProduceWalk* walk) noexcept nogil:
     cdef RecordsRequest append
     cdef TopicLog log
-    cdef status_t status
     cdef int16_t code
     if walk.acks < -1 or walk.acks > 1:
         return KAFKA_INVALID_REQUIRED_ACKS
+    if walk.id != NULL and walk.name.length == 0:
+        return KAFKA_UNKNOWN_TOPIC_ID
     code = topic_log_find(door, request, &walk.name, walk.partition, True, &log)
     if code != KAFKA_OK:
         return code
@@ -111,19 +146,7 @@ cdef int16_t _submit(KafkaDoor* door, KafkaRequest* request, uint32_t part, cons
         return code
     if audit_blocks(door):
         return KAFKA_REQUEST_TIMED_OUT
-    door.request.clear()
-    status = records_encode(&log.key, &append, &door.request)
-    if status == OK:
-        command_clear(&door.desk.command)
-        door.desk.command.kind = COMMAND_RECORDS
-        door.desk.command.name = log.key
-        door.desk.command.data = bytes_of(door.request.data, door.request.size)
-        door.desk.command.fence.is_present = True
-        door.desk.command.fence.key = log.topic.bytes
-        door.desk.command.fence.create_revision = log.topic_since
-        if request_command(door, request, part, False, &status):
-            return KAFKA_OK
-    return _error_of(status)
+    return records_command(door, request, part, &log, &append)
 
 
 cdef void produce_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
@@ -141,7 +164,9 @@ cdef void produce_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
         return
     request.step = STEP_ASKED
     produce_walk(request, &walk)
-    while produce_next_topic(&walk):
+    while produce_next_named(door, &walk):
+        if walk.name.length:
+            audit_names_log(door, request, &walk.name)
         while produce_next_partition(&walk):
             _produced(request, part).code = _submit(door, request, part, &walk)
             part += 1
@@ -153,7 +178,7 @@ cdef void produce_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* ta
     cdef Produced* produced = _produced(request, task.part)
     cdef Reader reader
     if task.base.ticket.status != OK:
-        produced.code = _error_of(task.base.ticket.status)
+        produced.code = records_status_code(task.base.ticket.status)
     elif not task_result(task, &reader) or read_array_max(&reader, ANSWER_ELEMENTS) != ANSWER_ELEMENTS:
         produced.code = KAFKA_UNKNOWN_SERVER_ERROR
     else:
@@ -175,7 +200,10 @@ cdef void produce_answer(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     writer = reply_begin(door, request)
     put_array(&writer, <uint32_t>max(walk.topics, 0))
     while produce_next_topic(&walk):
-        put_text(&writer, &walk.name)
+        if walk.id != NULL:
+            put_uuid(&writer, walk.id)
+        else:
+            put_text(&writer, &walk.name)
         put_array(&writer, <uint32_t>max(walk.partitions, 0))
         while produce_next_partition(&walk):
             _put_produced(&writer, walk.partition, _produced(request, part))

@@ -3,7 +3,7 @@
 # A request that finds nothing waits for a change of a log, until its time is over. An offset that this node has not
 # reached yet is asked for behind a read round: another node may have told it. There are no fetch sessions: each answer
 # says that none was made, and then a client names all its partitions each time (KIP-227).
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.kafka.codec cimport KafkaReader
 from raftmeta.doors.kafka.records_topic cimport TopicLog
@@ -18,7 +18,8 @@ cdef struct FetchWalk:
     int32_t session
     int32_t topics                  # left, without the one of `name`
     int32_t partitions              # left of it
-    Bytes name
+    Bytes name                      # empty: of an id that no topic has, or that was not looked up
+    const uint8_t* id               # from version 13 on
     int32_t partition
     int32_t epoch                   # of the leader, as the client knows it; -1: it does not say
     int64_t offset
@@ -31,6 +32,10 @@ ctypedef int16_t (*fetch_take)(KafkaDoor* door, KafkaRequest* request, const Fet
 
 cdef void fetch_walk(const KafkaRequest* request, FetchWalk* walk) noexcept nogil
 cdef bint fetch_next_topic(FetchWalk* walk) noexcept nogil
+# The same, with its name if an id tells it. The root is pinned.
+cdef bint fetch_next_named(KafkaDoor* door, FetchWalk* walk) noexcept nogil
+# No topic has the id.
+cdef bint fetch_is_unknown_id(const FetchWalk* walk) noexcept nogil
 cdef bint fetch_next_partition(FetchWalk* walk) noexcept nogil
 # Whether the request can be read whole.
 cdef bint fetch_is_whole(const KafkaRequest* request) noexcept nogil

@@ -22,9 +22,69 @@ cdef enum:
     LEADER_EPOCH = 0
 
 
+# --- the walk ---------------------------------------------------------------------------------------------------------
+# What a request asks of one partition.
+cdef struct Asked:
+    int32_t partition
+    int32_t epoch                   # of the leader, as the client knows it
+    int64_t place                   # a timestamp, or the epoch whose end is wanted
+
+ctypedef void (*read_one)(KafkaReader* reader, Asked* asked) noexcept nogil
+# The code of the partition, whose fields were written.
+ctypedef int16_t (*answer_one)(KafkaDoor* door, KafkaRequest* request, const Bytes* name, const Asked* asked,
+                               KafkaWriter* writer) noexcept nogil
+
+
+# All topics and partitions from the reader on.
+cdef void _pass_over(KafkaReader* reader, read_one read) noexcept nogil:
+    cdef int32_t topics = get_array(reader)
+    cdef int32_t partitions
+    cdef Asked asked
+    while topics > 0 and not reader.is_bad:
+        get_text(reader)
+        partitions = get_array(reader)
+        while partitions > 0 and not reader.is_bad:
+            read(reader, &asked)
+            partitions -= 1
+        get_tags(reader)
+        topics -= 1
+
+
+# reader: at the topics of a request that was looked through.
+cdef void _answer(KafkaDoor* door, KafkaRequest* request, KafkaReader reader, read_one read,
+                  answer_one answer) noexcept nogil:
+    cdef KafkaWriter writer
+    cdef int32_t topics, partitions
+    cdef int16_t error = KAFKA_OK
+    cdef int16_t code
+    cdef Asked asked
+    cdef Bytes name
+    if not request_pin(door, request):
+        return
+    writer = reply_begin(door, request)
+    topics = max(get_array(&reader), 0)
+    put_throttle(&writer, 2)
+    put_array(&writer, topics)
+    while topics > 0:
+        name = get_text(&reader)
+        partitions = max(get_array(&reader), 0)
+        put_text(&writer, &name)
+        put_array(&writer, partitions)
+        while partitions > 0:
+            read(&reader, &asked)
+            code = answer(door, request, &name, &asked, &writer)
+            error = code if code != KAFKA_OK else error
+            partitions -= 1
+        get_tags(&reader)
+        put_tags(&writer)
+        topics -= 1
+    put_tags(&writer)
+    reply_end(door, request, &writer, error)
+
+
 # --- ListOffsets ------------------------------------------------------------------------------------------------------
 # The head of the request: the topics follow.
-cdef KafkaReader _topics(const KafkaRequest* request) noexcept nogil:
+cdef KafkaReader _lists(const KafkaRequest* request) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
     get_int32(&reader)
     if request.version >= 2:
@@ -32,26 +92,11 @@ cdef KafkaReader _topics(const KafkaRequest* request) noexcept nogil:
     return reader
 
 
-cdef bint _is_whole(const KafkaRequest* request) noexcept nogil:
-    cdef KafkaReader reader = _topics(request)
-    cdef int32_t topics = get_array(&reader)
-    cdef int32_t partitions
-    while topics > 0 and not reader.is_bad:
-        get_text(&reader)
-        partitions = get_array(&reader)
-        while partitions > 0 and not reader.is_bad:
-            get_int32(&reader)
-            if request.version >= 4:
-                get_int32(&reader)
-            get_int64(&reader)
-            get_tags(&reader)
-            partitions -= 1
-        get_tags(&reader)
-        topics -= 1
-    if request.version >= 10:
-        get_int32(&reader)
-    get_tags(&reader)
-    return get_end(&reader)
+cdef void _read_list(KafkaReader* reader, Asked* asked) noexcept nogil:
+    asked.partition = get_int32(reader)
+    asked.epoch = get_int32(reader) if reader.version >= 4 else -1
+    asked.place = get_int64(reader)
+    get_tags(reader)
 
 
 # -1 and -1 where there is no such record.
@@ -72,22 +117,15 @@ cdef void _find(KafkaDoor* door, const TopicLog* log, int64_t timestamp, int64_t
     found[0] = stamp if is_found else -1
 
 
-cdef int16_t _list_one(KafkaDoor* door, KafkaRequest* request, KafkaReader* reader, KafkaWriter* writer,
-                       const Bytes* name) noexcept nogil:
-    cdef int32_t partition = get_int32(reader)
+cdef int16_t _answer_list(KafkaDoor* door, KafkaRequest* request, const Bytes* name, const Asked* asked,
+                          KafkaWriter* writer) noexcept nogil:
     cdef int64_t offset = -1
     cdef int64_t found = -1
-    cdef int64_t timestamp
     cdef TopicLog log
-    cdef int16_t code
-    if request.version >= 4:
-        get_int32(reader)
-    timestamp = get_int64(reader)
-    get_tags(reader)
-    code = topic_log_find(door, request, name, partition, False, &log)
+    cdef int16_t code = topic_log_find(door, request, name, asked.partition, False, &log)
     if code == KAFKA_OK:
-        _find(door, &log, timestamp, &offset, &found)
-    put_int32(writer, partition)
+        _find(door, &log, asked.place, &offset, &found)
+    put_int32(writer, asked.partition)
     put_int16(writer, code)
     put_int64(writer, found)
     put_int64(writer, offset)
@@ -98,39 +136,17 @@ cdef int16_t _list_one(KafkaDoor* door, KafkaRequest* request, KafkaReader* read
 
 
 cdef void list_offsets_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    if not _is_whole(request):
+    cdef KafkaReader reader = _lists(request)
+    _pass_over(&reader, _read_list)
+    get_tags(&reader)
+    if get_end(&reader):
+        request.round = round_ask(&door.desk)
+    else:
         reply_fail(door, request)
-        return
-    request.round = round_ask(&door.desk)
 
 
 cdef void list_offsets_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    cdef KafkaReader reader = _topics(request)
-    cdef KafkaWriter writer
-    cdef int32_t topics, partitions
-    cdef int16_t error = KAFKA_OK
-    cdef int16_t code
-    cdef Bytes name
-    if not request_pin(door, request):
-        return
-    writer = reply_begin(door, request)
-    topics = max(get_array(&reader), 0)
-    put_throttle(&writer, 2)
-    put_array(&writer, topics)
-    while topics > 0:
-        name = get_text(&reader)
-        partitions = max(get_array(&reader), 0)
-        put_text(&writer, &name)
-        put_array(&writer, partitions)
-        while partitions > 0:
-            code = _list_one(door, request, &reader, &writer, &name)
-            error = code if code != KAFKA_OK else error
-            partitions -= 1
-        get_tags(&reader)
-        put_tags(&writer)
-        topics -= 1
-    put_tags(&writer)
-    reply_end(door, request, &writer, error)
+    _answer(door, request, _lists(request), _read_list, _answer_list)
 
 
 # --- OffsetForLeaderEpoch ---------------------------------------------------------------------------------------------
@@ -141,43 +157,23 @@ cdef KafkaReader _epochs(const KafkaRequest* request) noexcept nogil:
     return reader
 
 
-cdef void leader_epoch_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    cdef KafkaReader reader = _epochs(request)
-    cdef int32_t topics = get_array(&reader)
-    cdef int32_t partitions
-    while topics > 0 and not reader.is_bad:
-        get_text(&reader)
-        partitions = get_array(&reader)
-        while partitions > 0 and not reader.is_bad:
-            get_int32(&reader)
-            get_int32(&reader)
-            get_int32(&reader)
-            get_tags(&reader)
-            partitions -= 1
-        get_tags(&reader)
-        topics -= 1
-    get_tags(&reader)
-    if not get_end(&reader):
-        reply_fail(door, request)
-        return
-    request.round = round_ask(&door.desk)
+cdef void _read_epoch(KafkaReader* reader, Asked* asked) noexcept nogil:
+    asked.partition = get_int32(reader)
+    asked.epoch = get_int32(reader)
+    asked.place = get_int32(reader)
+    get_tags(reader)
 
 
 # There is one epoch: the end of a log is its end.
-cdef int16_t _end_one(KafkaDoor* door, KafkaRequest* request, KafkaReader* reader, KafkaWriter* writer,
-                      const Bytes* name) noexcept nogil:
-    cdef int32_t partition = get_int32(reader)
-    cdef int32_t current = get_int32(reader)
-    cdef int32_t epoch = get_int32(reader)
+cdef int16_t _answer_epoch(KafkaDoor* door, KafkaRequest* request, const Bytes* name, const Asked* asked,
+                           KafkaWriter* writer) noexcept nogil:
     cdef TopicLog log
-    cdef int16_t code
-    get_tags(reader)
-    code = topic_log_find(door, request, name, partition, False, &log)
-    if code == KAFKA_OK and current > LEADER_EPOCH:
+    cdef int16_t code = topic_log_find(door, request, name, asked.partition, False, &log)
+    if code == KAFKA_OK and asked.epoch > LEADER_EPOCH:
         code = KAFKA_UNKNOWN_LEADER_EPOCH
     put_int16(writer, code)
-    put_int32(writer, partition)
-    if code == KAFKA_OK and epoch == LEADER_EPOCH:
+    put_int32(writer, asked.partition)
+    if code == KAFKA_OK and asked.place == LEADER_EPOCH:
         put_int32(writer, LEADER_EPOCH)
         put_int64(writer, <int64_t>log.view.next)
     else:
@@ -187,30 +183,15 @@ cdef int16_t _end_one(KafkaDoor* door, KafkaRequest* request, KafkaReader* reade
     return code
 
 
-cdef void leader_epoch_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+cdef void leader_epoch_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaReader reader = _epochs(request)
-    cdef KafkaWriter writer
-    cdef int32_t topics, partitions
-    cdef int16_t error = KAFKA_OK
-    cdef int16_t code
-    cdef Bytes name
-    if not request_pin(door, request):
-        return
-    writer = reply_begin(door, request)
-    topics = max(get_array(&reader), 0)
-    put_throttle(&writer, 2)
-    put_array(&writer, topics)
-    while topics > 0:
-        name = get_text(&reader)
-        partitions = max(get_array(&reader), 0)
-        put_text(&writer, &name)
-        put_array(&writer, partitions)
-        while partitions > 0:
-            code = _end_one(door, request, &reader, &writer, &name)
-            error = code if code != KAFKA_OK else error
-            partitions -= 1
-        get_tags(&reader)
-        put_tags(&writer)
-        topics -= 1
-    put_tags(&writer)
-    reply_end(door, request, &writer, error)
+    _pass_over(&reader, _read_epoch)
+    get_tags(&reader)
+    if get_end(&reader):
+        request.round = round_ask(&door.desk)
+    else:
+        reply_fail(door, request)
+
+
+cdef void leader_epoch_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
+    _answer(door, request, _epochs(request), _read_epoch, _answer_epoch)

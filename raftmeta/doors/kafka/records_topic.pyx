@@ -8,25 +8,23 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from raftmeta.doors.desk.desk cimport desk_find
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.access cimport access_allows
 from raftmeta.doors.kafka.protocol cimport (KAFKA_OK, KAFKA_TOPIC_AUTHORIZATION_FAILED,
                                             KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
-from raftmeta.machine.entry cimport ENTRY_TOPIC, Entry, entry_value
+from raftmeta.doors.kafka.topic_state cimport topic_entry, topic_find
+from raftmeta.machine.entry cimport Entry
 from raftmeta.machine.record_reads cimport record_log_view
 from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE
-from raftmeta.machine.topic_records cimport TopicRecord, topic_key, topic_read
+from raftmeta.machine.topic_records cimport TopicRecord
 from raftmeta.wire.records cimport RECORDS_APPEND, RECORDS_COMPACT, RECORDS_DELETE
 from raftmeta.wire.topics cimport TOPIC_ID_BYTES, TOPIC_NAME_BYTES_MAX, topics_next_config
 
 cdef enum:
-    TOPICS_BYTES = 13               # of the roots below
-    LOGS_BYTES = 11
+    LOGS_BYTES = 11                 # of the roots below
     RETENTION_MS = 604_800_000      # Kafka's defaults of retention.ms and delete.retention.ms
     TOMBSTONE_MS = 86_400_000
 
-cdef const char* TOPICS = b"kafka-topics/"
 cdef const char* LOGS = b"kafka-logs/"
 cdef const char* LOGS_END = b"kafka-logs0"
 cdef const char* HEXADECIMAL = b"0123456789abcdef"
@@ -139,20 +137,14 @@ cdef bint _may(KafkaDoor* door, KafkaRequest* request, const Bytes* name, bint m
 
 cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes* name, int32_t partition,
                             bint must_write, TopicLog* log) noexcept nogil:
-    cdef Bytes root = bytes_of(<const uint8_t*>TOPICS, TOPICS_BYTES)
-    cdef TopicRecord topic
     cdef const Entry* entry
-    cdef Bytes value
-    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or partition < 0 or not topic_key(&root, name,
-                                                                                                &log.topic):
+    cdef TopicRecord topic
+    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or partition < 0:
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
     if not _may(door, request, name, must_write):
         return KAFKA_TOPIC_AUTHORIZATION_FAILED
-    entry = desk_find(&door.desk, &log.topic.bytes)
-    if entry == NULL or not entry.flags & ENTRY_TOPIC:
-        return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
-    value = bytes_of(entry_value(entry), entry.value_length)
-    if not topic_read(&value, &topic) or <uint32_t>partition >= topic.meta.partitions:
+    entry = topic_entry(door, name, &log.topic, &topic)
+    if entry == NULL or <uint32_t>partition >= topic.meta.partitions:
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
     log.topic_since = entry.create_revision
     memcpy(log.id, topic.meta.id, TOPIC_ID_BYTES)
@@ -164,23 +156,16 @@ cdef int16_t topic_log_find(KafkaDoor* door, KafkaRequest* request, const Bytes*
 
 cdef bint topic_log_is_lost(KafkaDoor* door, const Bytes* key) noexcept nogil:
     cdef const uint8_t* end = <const uint8_t*>memchr(key.data + LOGS_BYTES, 47, key.length - LOGS_BYTES)
-    cdef Bytes root = bytes_of(<const uint8_t*>TOPICS, TOPICS_BYTES)
     cdef TopicRecord topic
-    cdef const Entry* entry
-    cdef OffsetKey found
     cdef TopicLog log
-    cdef Bytes name, value
+    cdef Bytes name
     if end == NULL:
         return False                # no log of a topic
     name = bytes_of(key.data + LOGS_BYTES, <size_t>(end - key.data) - LOGS_BYTES)
-    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or not topic_key(&root, &name, &found):
+    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX:
         return False
-    entry = desk_find(&door.desk, &found.bytes)
-    if entry == NULL or not entry.flags & ENTRY_TOPIC:
+    if not topic_find(door, &name, &topic):
         return True
-    value = bytes_of(entry_value(entry), entry.value_length)
-    if not topic_read(&value, &topic):
-        return False
     _make_key(&log, &name, topic.meta.id, 0)
     log.key.length -= 1             # without the number of the partition
     return key.length <= log.key.length or memcmp(key.data, log.key.data, log.key.length) != 0

@@ -55,6 +55,7 @@ cdef void _free(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     if request.handler.traits & KAFKA_OWN:
         own_release(request)
     request.texts.release()
+    request.names.release()
     request.answer.release()
     free(request)
 
@@ -73,6 +74,7 @@ cdef status_t requests_take(KafkaDoor* door, KafkaConnection* connection, const 
         free(request)
         return BAD_FIELD
     request.connection = connection
+    request.operation = request.handler.operation
     request.account = connection.base.account
     request.frame_length = length
     request.begun_ns = door.desk.base.now_ns

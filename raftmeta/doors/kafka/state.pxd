@@ -68,10 +68,13 @@ cdef struct KafkaRequest:
     uint32_t frame_length
     uint32_t tasks                  # whose tickets are out
     uint64_t begun_ns
+    uint8_t operation               # AuditOperation; the handler's, if it does not say otherwise
     uint8_t is_begun
     uint8_t is_done                 # `answer` is whole
     uint8_t is_denied               # for rights, which the audit trail is told
     int16_t error                   # of the answer, for the audit trail
+    uint32_t name_count             # keys that the answer is about, for the audit trail
+    Vec[uint8_t] names              # the first ones, each behind its length in two bytes
     # Of its handler:
     uint8_t step
     uint8_t flags
@@ -175,3 +178,7 @@ cdef struct KafkaDoor:
     uint32_t drops                  # commands under way
     Vec[uint8_t] swept              # the key to go on with; empty: the first
     OwnLogs* own                    # the host keeps the records of topics; NULL: raftmeta does
+    # Names of topics by their ids (topic_state.pyx).
+    Map64[uint32_t] topic_places    # of a length and a name in topic_names, by the first half of the id
+    Vec[uint8_t] topic_names
+    uint64_t topics_seen            # revision of the state whose topics they are

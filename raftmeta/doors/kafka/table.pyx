@@ -15,10 +15,11 @@ from raftmeta.doors.kafka.offsets cimport (commit_answered, commit_begin, delete
                                            fetch_go)
 from raftmeta.doors.kafka.own_lists cimport own_list_begin, own_list_go
 from raftmeta.doors.kafka.own_logs cimport own_fetch_begin, own_fetch_go, own_produce_begin, own_produce_go
-from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS,
+from raftmeta.doors.kafka.protocol cimport (KAFKA_ALTER_CONFIGS, KAFKA_API_VERSIONS, KAFKA_CREATE_PARTITIONS,
+                                            KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS, KAFKA_DELETE_RECORDS,
                                             KAFKA_DELETE_TOPICS, KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
-                                            KAFKA_DESCRIBE_GROUPS, KAFKA_FETCH, KAFKA_FIND_COORDINATOR,
-                                            KAFKA_HEARTBEAT, KAFKA_INIT_PRODUCER_ID, KAFKA_JOIN_GROUP,
+                                            KAFKA_DESCRIBE_GROUPS, KAFKA_FETCH, KAFKA_FIND_COORDINATOR, KAFKA_HEARTBEAT,
+                                            KAFKA_INCREMENTAL_ALTER_CONFIGS, KAFKA_INIT_PRODUCER_ID, KAFKA_JOIN_GROUP,
                                             KAFKA_LEAVE_GROUP, KAFKA_LIST_GROUPS, KAFKA_LIST_OFFSETS, KAFKA_METADATA,
                                             KAFKA_OFFSET_COMMIT, KAFKA_OFFSET_DELETE, KAFKA_OFFSET_FETCH,
                                             KAFKA_OFFSET_FOR_LEADER_EPOCH, KAFKA_OK, KAFKA_PRODUCE,
@@ -26,6 +27,8 @@ from raftmeta.doors.kafka.protocol cimport (KAFKA_API_VERSIONS, KAFKA_CREATE_TOP
                                             KAFKA_UNSUPPORTED_VERSION)
 from raftmeta.doors.kafka.records cimport (init_producer_answered, init_producer_begin, produce_answered,
                                            produce_begin, produce_go)
+from raftmeta.doors.kafka.records_delete cimport (delete_records_answered, delete_records_begin,
+                                                  delete_records_go)
 from raftmeta.doors.kafka.records_fetch cimport records_fetch_begin, records_fetch_go
 from raftmeta.doors.kafka.records_offsets cimport (leader_epoch_begin, leader_epoch_go, list_offsets_begin,
                                                    list_offsets_go)
@@ -33,10 +36,15 @@ from raftmeta.doors.kafka.reply cimport put_throttle, reply_begin, reply_end, re
 from raftmeta.doors.kafka.sasl cimport authenticate_begin, authenticate_go, handshake_begin
 from raftmeta.doors.kafka.state cimport (KAFKA_BEFORE_PROOF, KAFKA_OWN, KAFKA_TOGETHER, KafkaDoor, KafkaRequest,
                                          KafkaTask)
-from raftmeta.doors.kafka.topics cimport (configs_begin, configs_go, create_answered, create_begin, remove_answered,
-                                          remove_begin, remove_go, topics_made)
+from raftmeta.doors.kafka.topic_configs cimport (alter_configs_answered, alter_configs_begin, describe_configs_begin,
+                                                 describe_configs_go)
+from raftmeta.doors.kafka.topic_partitions cimport partitions_answered, partitions_begin
+from raftmeta.doors.kafka.topics cimport (create_answered, create_begin, remove_answered, remove_begin, remove_go,
+                                          topics_made)
 from raftmeta.security.audit_queue cimport (AUDIT_FILLER, AUDIT_GROUP_DELETE, AUDIT_GROUP_JOIN, AUDIT_GROUP_LEAVE,
-                                            AUDIT_GROUP_SYNC, AUDIT_RANGE)
+                                            AUDIT_GROUP_SYNC, AUDIT_OFFSET_COMMIT, AUDIT_OFFSET_DELETE, AUDIT_RANGE,
+                                            AUDIT_RECORDS_APPEND, AUDIT_RECORDS_DELETE, AUDIT_TOPIC_CONFIGURE,
+                                            AUDIT_TOPIC_CREATE, AUDIT_TOPIC_DELETE, AUDIT_TOPIC_EXTEND)
 
 cdef enum:
     NEVER = 0x7FFF                  # no version is flexible
@@ -133,14 +141,15 @@ cdef void _row(int16_t key, int16_t first, int16_t last, int16_t flexible, uint8
 
 
 cdef void _fill() noexcept nogil:
-    _row(KAFKA_PRODUCE, 3, 12, 9, KAFKA_OWN, AUDIT_FILLER, own_produce_begin, own_produce_go, NULL)
-    _row(KAFKA_FETCH, 4, 12, 12, KAFKA_OWN, AUDIT_FILLER, own_fetch_begin, own_fetch_go, NULL)
+    _row(KAFKA_PRODUCE, 3, 13, 9, KAFKA_OWN, AUDIT_RECORDS_APPEND, own_produce_begin, own_produce_go, NULL)
+    _row(KAFKA_FETCH, 4, 18, 12, KAFKA_OWN, AUDIT_RANGE, own_fetch_begin, own_fetch_go, NULL)
     _row(KAFKA_LIST_OFFSETS, 1, 9, 6, KAFKA_OWN, AUDIT_FILLER, own_list_begin, own_list_go, NULL)
-    _row(KAFKA_PRODUCE, 3, 12, 9, 0, AUDIT_FILLER, produce_begin, produce_go, produce_answered)
-    _row(KAFKA_FETCH, 4, 12, 12, 0, AUDIT_FILLER, records_fetch_begin, records_fetch_go, NULL)
+    _row(KAFKA_PRODUCE, 3, 13, 9, 0, AUDIT_RECORDS_APPEND, produce_begin, produce_go, produce_answered)
+    _row(KAFKA_FETCH, 4, 18, 12, 0, AUDIT_RANGE, records_fetch_begin, records_fetch_go, NULL)
     _row(KAFKA_LIST_OFFSETS, 1, 9, 6, 0, AUDIT_FILLER, list_offsets_begin, list_offsets_go, NULL)
-    _row(KAFKA_METADATA, 0, 12, 9, 0, AUDIT_FILLER, metadata_begin, metadata_go, topics_made)
-    _row(KAFKA_OFFSET_COMMIT, 2, 9, 8, KAFKA_TOGETHER, AUDIT_FILLER, commit_begin, NULL, commit_answered)
+    _row(KAFKA_METADATA, 0, 13, 9, 0, AUDIT_FILLER, metadata_begin, metadata_go, topics_made)
+    _row(KAFKA_OFFSET_COMMIT, 2, 9, 8, KAFKA_TOGETHER, AUDIT_OFFSET_COMMIT, commit_begin, NULL,
+         commit_answered)
     _row(KAFKA_OFFSET_FETCH, 1, 9, 6, 0, AUDIT_FILLER, fetch_begin, fetch_go, NULL)
     _row(KAFKA_FIND_COORDINATOR, 0, 6, 3, 0, AUDIT_FILLER, coordinator_begin, NULL, NULL)
     _row(KAFKA_JOIN_GROUP, 0, 9, 6, 0, AUDIT_GROUP_JOIN, join_begin, join_go, join_answered)
@@ -151,15 +160,21 @@ cdef void _fill() noexcept nogil:
     _row(KAFKA_LIST_GROUPS, 0, 5, 3, 0, AUDIT_RANGE, list_groups_begin, list_groups_go, NULL)
     _row(KAFKA_SASL_HANDSHAKE, 1, 1, NEVER, KAFKA_BEFORE_PROOF, AUDIT_FILLER, handshake_begin, NULL, NULL)
     _row(KAFKA_API_VERSIONS, 0, 4, 3, KAFKA_BEFORE_PROOF, AUDIT_FILLER, _versions_begin, NULL, NULL)
-    _row(KAFKA_CREATE_TOPICS, 2, 7, 5, 0, AUDIT_FILLER, create_begin, NULL, create_answered)
-    _row(KAFKA_DELETE_TOPICS, 1, 6, 4, 0, AUDIT_FILLER, remove_begin, remove_go, remove_answered)
-    _row(KAFKA_DESCRIBE_CONFIGS, 1, 4, 4, 0, AUDIT_FILLER, configs_begin, configs_go, NULL)
+    _row(KAFKA_CREATE_TOPICS, 2, 7, 5, 0, AUDIT_TOPIC_CREATE, create_begin, NULL, create_answered)
+    _row(KAFKA_DELETE_TOPICS, 1, 6, 4, 0, AUDIT_TOPIC_DELETE, remove_begin, remove_go, remove_answered)
+    _row(KAFKA_DELETE_RECORDS, 0, 2, 2, 0, AUDIT_RECORDS_DELETE, delete_records_begin, delete_records_go,
+         delete_records_answered)
+    _row(KAFKA_CREATE_PARTITIONS, 0, 3, 2, 0, AUDIT_TOPIC_EXTEND, partitions_begin, NULL, partitions_answered)
+    _row(KAFKA_DESCRIBE_CONFIGS, 1, 4, 4, 0, AUDIT_FILLER, describe_configs_begin, describe_configs_go, NULL)
+    _row(KAFKA_ALTER_CONFIGS, 0, 2, 2, 0, AUDIT_TOPIC_CONFIGURE, alter_configs_begin, NULL, alter_configs_answered)
+    _row(KAFKA_INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, 0, AUDIT_TOPIC_CONFIGURE, alter_configs_begin, NULL,
+         alter_configs_answered)
     _row(KAFKA_SASL_AUTHENTICATE, 0, 2, 2, KAFKA_BEFORE_PROOF, AUDIT_FILLER, authenticate_begin, authenticate_go,
          NULL)
     _row(KAFKA_INIT_PRODUCER_ID, 0, 5, 2, 0, AUDIT_FILLER, init_producer_begin, NULL, init_producer_answered)
     _row(KAFKA_OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, 0, AUDIT_FILLER, leader_epoch_begin, leader_epoch_go, NULL)
     _row(KAFKA_DELETE_GROUPS, 0, 2, 2, 0, AUDIT_GROUP_DELETE, delete_groups_begin, NULL, delete_groups_answered)
-    _row(KAFKA_OFFSET_DELETE, 0, 0, NEVER, 0, AUDIT_FILLER, delete_begin, NULL, delete_answered)
+    _row(KAFKA_OFFSET_DELETE, 0, 0, NEVER, 0, AUDIT_OFFSET_DELETE, delete_begin, NULL, delete_answered)
     _row(KAFKA_DESCRIBE_CLUSTER, 0, 1, 0, 0, AUDIT_FILLER, describe_cluster_begin, describe_cluster_go, NULL)
 
 

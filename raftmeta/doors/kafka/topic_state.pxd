@@ -2,9 +2,10 @@
 # machine/topics and machine/offsets do.
 #
 #     kafka-topics/<name>  ->  id, partitions, configs (machine/topic_records)
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.kafka.state cimport KafkaDoor, KafkaRequest
+from raftmeta.machine.entry cimport Entry
 from raftmeta.machine.topic_records cimport OffsetKey, OffsetRecord, TopicRecord
 from raftmeta.machine.tree cimport Cursor
 from raftmeta.status cimport status_t
@@ -13,13 +14,19 @@ from raftmeta.wire.topics cimport TopicItem, TopicsRequest
 
 # Whether a topic may be called so (org.apache.kafka.common.internals.Topic.validate).
 cdef bint topic_is_name(const Bytes* name) noexcept nogil
-# Windows of the record point into the state. False: there is no such topic.
+# The entry of a topic, and its key. Windows of the record point into the state. NULL: there is no such topic.
+cdef const Entry* topic_entry(KafkaDoor* door, const Bytes* name, OffsetKey* key, TopicRecord* topic) noexcept nogil
+# The same without them. False: there is no such topic.
 cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil
-# The same by its id: all topics are looked at.
+# The same by its id; the name is a window into the state.
 cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil
 # A walk over all topics in order of names.
 cdef void topic_walk(KafkaDoor* door, Cursor* cursor) noexcept nogil
 cdef bint topic_next(Cursor* cursor, Bytes* name, TopicRecord* topic) noexcept nogil
+# KAFKA_OK; the code for a user who may not change the topic; or for a trail that cannot be written and must be.
+cdef int16_t topic_may_change(KafkaDoor* door, KafkaRequest* request, const Bytes* name) noexcept nogil
+# The code for a command over topics that came back so.
+cdef int16_t topic_status_code(status_t status) noexcept nogil
 # The value that a topic's configs have for the name. False: none.
 cdef bint topic_config(const TopicRecord* topic, const Bytes* name, Bytes* value) noexcept nogil
 # Whether the user of the connection has these rights over the key of the topic. A refusal is noted.

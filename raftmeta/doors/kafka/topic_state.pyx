@@ -1,16 +1,20 @@
 """Topics and offsets as the pinned state shows them: bodies."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from raftmeta.doors.desk.desk cimport desk_find
+from raftmeta.doors.desk.desk cimport desk_find, desk_pin_newest
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.access cimport access_allows
+from raftmeta.doors.kafka.audit cimport audit_blocks
+from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_OK, KAFKA_REQUEST_TIMED_OUT,
+                                            KAFKA_TOPIC_AUTHORIZATION_FAILED)
 from raftmeta.doors.kafka.reply cimport request_command
 from raftmeta.machine.entry cimport ENTRY_OFFSET, ENTRY_TOMBSTONE, ENTRY_TOPIC, Entry, entry_key, entry_value
+from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE
 from raftmeta.machine.topic_records cimport (offset_key, offset_read, offsets_key, topic_key, topic_read)
 from raftmeta.machine.tree cimport cursor_next, cursor_seek
-from raftmeta.status cimport OK
+from raftmeta.status cimport OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport COMMAND_TOPICS, KEY_BYTES_MAX, command_clear
 from raftmeta.wire.topics cimport (TOPIC_ID_BYTES, TOPIC_NAME_BYTES_MAX, topics_encode, topics_next_config)
 
@@ -45,27 +49,78 @@ cdef inline bint _read(const Entry* entry, TopicRecord* topic) noexcept nogil:
     return entry.flags & ENTRY_TOPIC != 0 and topic_read(&value, topic)
 
 
+cdef const Entry* topic_entry(KafkaDoor* door, const Bytes* name, OffsetKey* key, TopicRecord* topic) noexcept nogil:
+    cdef Bytes root = _root()
+    cdef const Entry* entry
+    if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or not topic_key(&root, name, key):
+        return NULL
+    entry = desk_find(&door.desk, &key.bytes)
+    return entry if entry != NULL and _read(entry, topic) else NULL
+
+
 cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil:
+    cdef OffsetKey key
+    return topic_entry(door, name, &key, topic) != NULL
+
+
+# --- by id ------------------------------------------------------------------------------------------------------------
+# Ids are random, so the first half of one is enough to find a name; the state says whether the topic still has that id.
+cdef inline uint64_t _half(const uint8_t* id) noexcept nogil:
+    cdef uint64_t half
+    memcpy(&half, id, sizeof(half))
+    return half
+
+
+cdef void _note(KafkaDoor* door, const uint8_t* id, const Bytes* name) noexcept nogil:
+    cdef uint32_t place = <uint32_t>door.topic_names.size
+    cdef uint32_t* slot
+    if not door.topic_names.push(<uint8_t>name.length) or not door.topic_names.append(name.data, name.length):
+        door.topic_names.size = place
+        return
+    slot = door.topic_places.insert(_half(id))
+    if slot != NULL:
+        slot[0] = place
+
+
+# An id is looked for among all topics once for each revision of the state, however many ask for ids that nothing has.
+cdef bint _note_all(KafkaDoor* door) noexcept nogil:
+    cdef uint64_t revision = desk_pin_newest(&door.desk)
+    cdef TopicRecord topic
+    cdef Cursor cursor
+    cdef Bytes name
+    if door.topics_seen == revision:
+        return False
+    door.topics_seen = revision
+    door.topic_places.clear()
+    door.topic_names.clear()
+    topic_walk(door, &cursor)
+    while topic_next(&cursor, &name, &topic):
+        _note(door, &topic.meta.id[0], &name)
+    return True
+
+
+cdef bint _find_noted(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil:
+    cdef const uint32_t* place = door.topic_places.find(_half(id))
     cdef Bytes root = _root()
     cdef const Entry* entry
     cdef OffsetKey key
-    if name.length == 0 or not topic_key(&root, name, &key):
+    if place == NULL:
         return False
-    entry = desk_find(&door.desk, &key.bytes)
-    return entry != NULL and _read(entry, topic)
+    name[0] = bytes_of(door.topic_names.data + place[0] + 1, door.topic_names.data[place[0]])
+    entry = topic_entry(door, name, &key, topic)
+    if entry == NULL or memcmp(&topic.meta.id[0], id, TOPIC_ID_BYTES) != 0:
+        return False
+    name[0] = bytes_of(entry_key(entry) + root.length, entry.key_length - root.length)
+    return True
 
 
 cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil:
-    cdef Cursor cursor
     if id == NULL:
         return False
-    topic_walk(door, &cursor)
-    while topic_next(&cursor, name, topic):
-        if memcmp(&topic.meta.id[0], id, TOPIC_ID_BYTES) == 0:
-            return True
-    return False
+    return _find_noted(door, id, name, topic) or _note_all(door) and _find_noted(door, id, name, topic)
 
 
+# --- all of them ------------------------------------------------------------------------------------------------------
 cdef void topic_walk(KafkaDoor* door, Cursor* cursor) noexcept nogil:
     cdef Bytes root = _root()
     cursor_seek(cursor, door.desk.pinned, root.data, <uint16_t>root.length)
@@ -108,6 +163,20 @@ cdef bint topic_allows(KafkaDoor* door, KafkaRequest* request, uint8_t rights, c
         return True
     request.is_denied = True
     return False
+
+
+cdef int16_t topic_may_change(KafkaDoor* door, KafkaRequest* request, const Bytes* name) noexcept nogil:
+    if audit_blocks(door):
+        return KAFKA_COORDINATOR_NOT_AVAILABLE
+    if topic_allows(door, request, RIGHT_READ | RIGHT_WRITE, name):
+        return KAFKA_OK
+    return KAFKA_TOPIC_AUTHORIZATION_FAILED
+
+
+cdef int16_t topic_status_code(status_t status) noexcept nogil:
+    if status == OK:
+        return KAFKA_OK
+    return KAFKA_TOPIC_AUTHORIZATION_FAILED if status == PERMISSION_DENIED else <int16_t>KAFKA_REQUEST_TIMED_OUT
 
 
 # --- offsets ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-# Topics at the Kafka door: Metadata of them, CreateTopics, DeleteTopics, DescribeConfigs (docs/kafka-topics.md).
+# Topics at the Kafka door: Metadata of them, CreateTopics, DeleteTopics (docs/kafka-topics.md).
 #
 # A client that asks for the metadata of a topic that there is not makes it, unless it says no. Every node leads every
 # partition: the node that is asked names itself.
@@ -21,5 +21,3 @@ cdef void create_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* tas
 cdef void remove_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 cdef void remove_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil
 cdef void remove_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil
-cdef void configs_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil
-cdef void configs_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil

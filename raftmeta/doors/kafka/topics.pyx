@@ -5,15 +5,15 @@ deleteTopics) and ConfigHelper.scala.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int8_t, int16_t, int32_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memset
 
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport random_bytes
-from raftmeta.doors.kafka.audit cimport audit_blocks
-from raftmeta.doors.kafka.codec cimport (get_array, get_bool, get_end, get_int8, get_int16, get_int32, get_tags,
-                                         get_text, get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
+from raftmeta.doors.kafka.audit cimport audit_blocks, audit_names_topic
+from raftmeta.doors.kafka.codec cimport (get_array, get_bool, get_end, get_int16, get_int32, get_tags, get_text,
+                                         get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
                                          put_null_text, put_tags, put_text, put_text_null, put_uuid)
 from raftmeta.doors.kafka.own_leaders cimport OwnLeader, leader_find, leader_note
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_INVALID_CONFIG,
@@ -24,16 +24,19 @@ from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAF
                                             KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin, request_reader,
                                          task_result)
-from raftmeta.doors.kafka.topic_state cimport (topic_allows, topic_config, topic_find, topic_find_id, topic_is_name,
-                                               topic_next, topic_walk, topics_command)
+from raftmeta.doors.kafka.topic_configs cimport topic_config_may_be
+from raftmeta.doors.kafka.topic_state cimport (topic_allows, topic_find, topic_find_id, topic_is_name,
+                                               topic_may_change, topic_next, topic_status_code, topic_walk,
+                                               topics_command)
 from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE
 from raftmeta.machine.topic_records cimport TopicRecord
 from raftmeta.machine.tree cimport Cursor
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport OK, PERMISSION_DENIED, status_t
+from raftmeta.security.audit_queue cimport AUDIT_FILLER, AUDIT_TOPIC_CREATE
+from raftmeta.status cimport OK, status_t
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.msgpack cimport Reader, read_array_max, read_bin, read_int, read_uint
-from raftmeta.wire.topics cimport (TOPIC_CONFIG_BYTES_MAX, TOPIC_CONFIGS_MAX, TOPIC_ID_BYTES, TOPIC_ITEMS_MAX,
+from raftmeta.wire.topics cimport (TOPIC_CONFIGS_MAX, TOPIC_ID_BYTES, TOPIC_ITEMS_MAX,
                                    TOPIC_PARTITIONS_MAX, TOPICS_CREATE, TOPICS_DELETE, TopicItem, TopicsRequest,
                                    topics_encode_configs, topics_next_config)
 
@@ -46,47 +49,15 @@ cdef enum:
     STEP_LOOKS = 0
     STEP_ASKED = 1
     STEP_MADE = 2
-    # DescribeConfigs.
-    RESOURCE_TOPIC = 2
-    RESOURCE_BROKER = 4
-    SOURCE_TOPIC = 1
-    SOURCE_DEFAULT = 5
-    TYPE_STRING = 2
-    DEFAULTS = 6
-
-cdef struct Default:
-    const char* name
-    const char* value
-
-# Defaults of Kafka 3.9 that clients look at.
-cdef Default[DEFAULTS] CONFIGS
-CONFIGS[0] = Default(b"cleanup.policy", b"delete")
-CONFIGS[1] = Default(b"compression.type", b"producer")
-CONFIGS[2] = Default(b"max.message.bytes", b"1048588")
-CONFIGS[3] = Default(b"min.insync.replicas", b"1")
-CONFIGS[4] = Default(b"retention.bytes", b"-1")
-CONFIGS[5] = Default(b"retention.ms", b"604800000")
+    SOURCE_TOPIC = 1                # of a config
 
 
 cdef inline bint _same(const Bytes* left, const Bytes* right) noexcept nogil:
     return left.length == right.length and (left.length == 0 or memcmp(left.data, right.data, left.length) == 0)
 
 
-cdef inline Bytes _word(const char* word) noexcept nogil:
-    cdef uint32_t length = 0
-    while word[length] != 0:
-        length += 1
-    return bytes_of(<const uint8_t*>word, length)
-
-
 cdef inline int16_t* _codes(KafkaRequest* request) noexcept nogil:
     return <int16_t*>request.texts.data
-
-
-cdef int16_t _code_of_status(status_t status) noexcept nogil:
-    if status == OK:
-        return KAFKA_OK
-    return KAFKA_TOPIC_AUTHORIZATION_FAILED if status == PERMISSION_DENIED else <int16_t>KAFKA_REQUEST_TIMED_OUT
 
 
 # 16 bytes for each item, which get an id each. False: the system gives none, or no memory.
@@ -114,7 +85,7 @@ cdef int16_t _submit_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicIte
         return KAFKA_UNKNOWN_SERVER_ERROR
     topics_command(door, request, &command, items.data, <uint32_t>items.size, 0, &status)
     ids.release()
-    return _code_of_status(status)
+    return topic_status_code(status)
 
 
 # --- Metadata ---------------------------------------------------------------------------------------------------------
@@ -143,13 +114,16 @@ cdef bint topics_are_there(KafkaDoor* door, KafkaRequest* request, const KafkaRe
     no_configs[0] = 0x90
     item.partitions = PARTITIONS_DEFAULT
     item.configs = bytes_of(no_configs, 1)
+    request.operation = AUDIT_TOPIC_CREATE
     for _ in range(count):
         item.name = _read_topic(&reader, &id)
         if (topic_is_name(&item.name) and not topic_find(door, &item.name, &topic)
-                and topic_allows(door, request, RIGHT_READ | RIGHT_WRITE, &item.name)):
-            items.push(item)
+                and topic_allows(door, request, RIGHT_READ | RIGHT_WRITE, &item.name) and items.push(item)):
+            audit_names_topic(door, request, &item.name)
     request.is_denied = False           # what may not be made is told as not there
     request.step = STEP_MADE
+    if items.size == 0:
+        request.operation = AUDIT_FILLER
     if items.size and _submit_create(door, request, &items, False) == KAFKA_OK:
         request.step = STEP_ASKED
     items.release()
@@ -159,6 +133,8 @@ cdef bint topics_are_there(KafkaDoor* door, KafkaRequest* request, const KafkaRe
 cdef void topics_made(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil:
     if task.base.ticket.status == OK:
         request.revision = task.base.ticket.revision
+    else:
+        request.code = topic_status_code(task.base.ticket.status)   # for the audit trail
     request.step = STEP_MADE
 
 
@@ -313,7 +289,7 @@ cdef int16_t _read_new(KafkaDoor* door, KafkaReader* reader, TopicItem* item) no
         name = get_text(reader)
         value = get_text(reader)
         get_tags(reader)
-        if name.length == 0 or name.length > TOPIC_CONFIG_BYTES_MAX or value.length > TOPIC_CONFIG_BYTES_MAX:
+        if value.data != NULL and not topic_config_may_be(&name, &value):
             code = KAFKA_INVALID_CONFIG
         elif value.data != NULL and (not door.pairs.push(name) or not door.pairs.push(value)):
             reader.is_bad = True
@@ -328,14 +304,6 @@ cdef int16_t _read_new(KafkaDoor* door, KafkaReader* reader, TopicItem* item) no
     if item.partitions < 1 or item.partitions > TOPIC_PARTITIONS_MAX:
         code = KAFKA_INVALID_PARTITIONS
     return code if topic_is_name(&item.name) else <int16_t>KAFKA_INVALID_TOPIC
-
-
-cdef int16_t _may_make(KafkaDoor* door, KafkaRequest* request, const Bytes* name) noexcept nogil:
-    if audit_blocks(door):
-        return KAFKA_COORDINATOR_NOT_AVAILABLE
-    if topic_allows(door, request, RIGHT_READ | RIGHT_WRITE, name):
-        return KAFKA_OK
-    return KAFKA_TOPIC_AUTHORIZATION_FAILED
 
 
 # Items to be made, with a code for each topic of the request. `configs` has room for all. False: as for reply_fail.
@@ -355,7 +323,7 @@ cdef bint _read_create(KafkaDoor* door, KafkaRequest* request, Vec[TopicItem]* i
         if code == KAFKA_OK and topics_encode_configs(door.pairs.data, <uint32_t>(door.pairs.size // 2), configs) != OK:
             code = KAFKA_INVALID_CONFIG
         if code == KAFKA_OK:
-            code = _may_make(door, request, &item.name)
+            code = topic_may_change(door, request, &item.name)
         item.configs = bytes_of(configs.data + start, configs.size - start)
         if (reader.is_bad or not request.texts.append(<const uint8_t*>&code, sizeof(int16_t))
                 or (code == KAFKA_OK and not items.push(item))):
@@ -420,16 +388,19 @@ cdef void _answer_create(KafkaDoor* door, KafkaRequest* request, int16_t code, R
     cdef Bytes id, configs
     cdef int32_t partitions, i
     cdef TopicItem item
+    cdef int16_t first = KAFKA_OK
     cdef int16_t told
     put_throttle(&writer, 2)
     put_array(&writer, <uint32_t>max(topics, 0))
     for i in range(topics):
         _read_new(door, &reader, &item)
+        audit_names_topic(door, request, &item.name)
         id = configs = nothing
         partitions = -1
         told = _codes(request)[i]
         if told == KAFKA_OK:
             told = _read_made(results, &id, &partitions, &configs) if results != NULL else code
+        first = told if first == KAFKA_OK else first
         put_text(&writer, &item.name)
         if request.version >= 7:
             put_uuid(&writer, id.data if told == KAFKA_OK else NULL)
@@ -441,12 +412,12 @@ cdef void _answer_create(KafkaDoor* door, KafkaRequest* request, int16_t code, R
             _put_configs(&writer, &configs if told == KAFKA_OK else &nothing)
         put_tags(&writer)
     put_tags(&writer)
-    reply_end(door, request, &writer, code)
+    reply_end(door, request, &writer, first)
 
 
 cdef void create_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil:
     cdef Reader results
-    cdef int16_t code = _code_of_status(task.base.ticket.status)
+    cdef int16_t code = topic_status_code(task.base.ticket.status)
     if code == KAFKA_OK and task_result(task, &results):
         read_array_max(&results, TOPIC_ITEMS_MAX)
         _answer_create(door, request, code, &results)
@@ -490,7 +461,8 @@ cdef int16_t _look_at_gone(KafkaDoor* door, KafkaRequest* request, KafkaReader* 
         item.id = bytes_of(id, TOPIC_ID_BYTES)
     elif not topic_is_name(&item.name):
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION
-    return _may_make(door, request, &item.name)
+    audit_names_topic(door, request, &item.name)
+    return topic_may_change(door, request, &item.name)
 
 
 cdef void remove_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
@@ -519,7 +491,7 @@ cdef void remove_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
         code = KAFKA_UNKNOWN_SERVER_ERROR
     elif items.size:
         topics_command(door, request, &command, items.data, <uint32_t>items.size, 0, &status)
-        code = _code_of_status(status)
+        code = topic_status_code(status)
     items.release()
     request.step = STEP_ASKED
     if request.tasks == 0:
@@ -533,6 +505,7 @@ cdef void _answer_remove(KafkaDoor* door, KafkaRequest* request, int16_t code, R
     cdef const uint8_t* id = NULL
     cdef Bytes name
     cdef int32_t i
+    cdef int16_t first = KAFKA_OK
     cdef int16_t told
     put_throttle(&writer, 1)
     put_array(&writer, <uint32_t>max(topics, 0))
@@ -543,6 +516,7 @@ cdef void _answer_remove(KafkaDoor* door, KafkaRequest* request, int16_t code, R
             told = <int16_t>read_int(results)
         elif told == KAFKA_OK:
             told = code
+        first = told if first == KAFKA_OK else first
         if request.version >= 6:
             put_text_null(&writer, &name)
             put_uuid(&writer, id)
@@ -553,136 +527,14 @@ cdef void _answer_remove(KafkaDoor* door, KafkaRequest* request, int16_t code, R
             put_null_text(&writer)
         put_tags(&writer)
     put_tags(&writer)
-    reply_end(door, request, &writer, code)
+    reply_end(door, request, &writer, first)
 
 
 cdef void remove_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil:
     cdef Reader results
-    cdef int16_t code = _code_of_status(task.base.ticket.status)
+    cdef int16_t code = topic_status_code(task.base.ticket.status)
     if code == KAFKA_OK and task_result(task, &results):
         read_array_max(&results, TOPIC_ITEMS_MAX)
         _answer_remove(door, request, code, &results)
     else:
         _answer_remove(door, request, code if code != KAFKA_OK else <int16_t>KAFKA_UNKNOWN_SERVER_ERROR, NULL)
-
-
-# --- DescribeConfigs --------------------------------------------------------------------------------------------------
-# Names of one resource go into door.pairs; *has_names: only these are asked for.
-cdef int8_t _read_resource(KafkaDoor* door, KafkaReader* reader, Bytes* name, bint* has_names) noexcept nogil:
-    cdef int8_t type = get_int8(reader)
-    cdef int32_t count
-    name[0] = get_text(reader)
-    count = get_array(reader)
-    has_names[0] = count >= 0
-    door.pairs.clear()
-    for _ in range(count):
-        if not door.pairs.push(get_text(reader)):
-            reader.is_bad = True
-    get_tags(reader)
-    return type
-
-
-cdef void configs_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    cdef KafkaReader reader = request_reader(request)
-    cdef int32_t count = get_array(&reader)
-    cdef bint has_names = False
-    cdef Bytes name
-    for _ in range(count):
-        _read_resource(door, &reader, &name, &has_names)
-    get_bool(&reader)
-    if request.version >= 3:
-        get_bool(&reader)
-    get_tags(&reader)
-    if get_end(&reader):
-        request.round = round_ask(&door.desk)
-    else:
-        reply_fail(door, request)
-
-
-cdef bint _is_wanted(const KafkaDoor* door, const Bytes* name, bint has_names) noexcept nogil:
-    cdef size_t i
-    for i in range(door.pairs.size):
-        if _same(&door.pairs.data[i], name):
-            return True
-    return not has_names
-
-
-cdef void _put_config(KafkaWriter* writer, const Bytes* name, const Bytes* value, bint is_default) noexcept nogil:
-    put_text(writer, name)
-    put_text_null(writer, value)
-    put_bool(writer, False)
-    put_int8(writer, SOURCE_DEFAULT if is_default else SOURCE_TOPIC)
-    put_bool(writer, False)
-    put_array(writer, 0)
-    if writer.version >= 3:
-        put_int8(writer, TYPE_STRING)
-        put_null_text(writer)
-    put_tags(writer)
-
-
-# The topic's own ones, then defaults of the others. writer NULL: they are counted only.
-cdef uint32_t _put_topic_configs(KafkaDoor* door, KafkaWriter* writer, const TopicRecord* topic,
-                                 bint has_names) noexcept nogil:
-    cdef Bytes name, value, unused
-    cdef uint32_t place = 0
-    cdef uint32_t count = 0
-    cdef int i
-    while topics_next_config(&topic.configs, &place, &name, &value):
-        if _is_wanted(door, &name, has_names):
-            count += 1
-            if writer != NULL:
-                _put_config(writer, &name, &value, False)
-    for i in range(DEFAULTS):
-        name = _word(CONFIGS[i].name)
-        value = _word(CONFIGS[i].value)
-        if not topic_config(topic, &name, &unused) and _is_wanted(door, &name, has_names):
-            count += 1
-            if writer != NULL:
-                _put_config(writer, &name, &value, True)
-    return count
-
-
-cdef int16_t _look_at_resource(KafkaDoor* door, KafkaRequest* request, int8_t type, const Bytes* name,
-                               TopicRecord* topic) noexcept nogil:
-    memset(topic, 0, sizeof(TopicRecord))
-    if type == RESOURCE_BROKER:
-        return KAFKA_OK
-    if type != RESOURCE_TOPIC:
-        return KAFKA_INVALID_REQUEST
-    if not topic_is_name(name):
-        return KAFKA_INVALID_TOPIC
-    if not topic_allows(door, request, RIGHT_READ, name):
-        return KAFKA_TOPIC_AUTHORIZATION_FAILED
-    return KAFKA_OK if topic_find(door, name, topic) else KAFKA_UNKNOWN_TOPIC_OR_PARTITION
-
-
-cdef void configs_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    cdef KafkaReader reader = request_reader(request)
-    cdef KafkaWriter writer
-    cdef TopicRecord topic
-    cdef bint has_names = False
-    cdef int32_t count
-    cdef int16_t code
-    cdef int8_t type
-    cdef Bytes name
-    if not request_pin(door, request):
-        return
-    writer = reply_begin(door, request)
-    put_throttle(&writer, 0)
-    count = get_array(&reader)
-    put_array(&writer, <uint32_t>max(count, 0))
-    for _ in range(count):
-        type = _read_resource(door, &reader, &name, &has_names)
-        code = _look_at_resource(door, request, type, &name, &topic)
-        put_int16(&writer, code)
-        put_null_text(&writer)
-        put_int8(&writer, type)
-        put_text(&writer, &name)
-        if code == KAFKA_OK and type == RESOURCE_TOPIC:
-            put_array(&writer, _put_topic_configs(door, NULL, &topic, has_names))
-            _put_topic_configs(door, &writer, &topic, has_names)
-        else:
-            put_array(&writer, 0)
-        put_tags(&writer)
-    put_tags(&writer)
-    reply_end(door, request, &writer, KAFKA_OK)
