@@ -21,7 +21,7 @@ cdef const char* ROOT = b"kafka-topics/"
 
 
 # The prefix of all topics' keys: the root of every request for topics.
-cdef inline Bytes _root() noexcept nogil:
+cdef Bytes topic_root() noexcept nogil:
     return bytes_of(<const uint8_t*>ROOT, ROOT_BYTES)
 
 
@@ -46,7 +46,7 @@ cdef inline bint _read(const Entry* entry, TopicRecord* topic) noexcept nogil:
 
 
 cdef bint topic_find(KafkaDoor* door, const Bytes* name, TopicRecord* topic) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef const Entry* entry
     cdef OffsetKey key
     if name.length == 0 or not topic_key(&root, name, &key):
@@ -67,12 +67,12 @@ cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRe
 
 
 cdef void topic_walk(KafkaDoor* door, Cursor* cursor) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cursor_seek(cursor, door.desk.pinned, root.data, <uint16_t>root.length)
 
 
 cdef bint topic_next(Cursor* cursor, Bytes* name, TopicRecord* topic) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef const Entry* entry
     while cursor.entry != NULL:
         entry = cursor.entry
@@ -96,7 +96,7 @@ cdef bint topic_config(const TopicRecord* topic, const Bytes* name, Bytes* value
 
 cdef bint topic_allows(KafkaDoor* door, KafkaRequest* request, uint8_t rights, const Bytes* name) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX + 1] high
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef Bytes end
     cdef OffsetKey key
     if not topic_key(&root, name, &key):
@@ -156,7 +156,7 @@ cdef bint offset_next(KafkaDoor* door, const OffsetKey* head, Cursor* cursor, Of
 # --- commands ---------------------------------------------------------------------------------------------------------
 cdef bint topics_command(KafkaDoor* door, KafkaRequest* request, const TopicsRequest* asked, const TopicItem* items,
                          uint32_t count, uint64_t after, status_t* status) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     door.request.clear()
     status[0] = topics_encode(&root, asked, items, count, &door.request)
     if status[0] != OK:
