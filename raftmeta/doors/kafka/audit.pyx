@@ -4,12 +4,12 @@ A record is made in Desk.payload, which nothing else uses while a request is ans
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 
-from raftmeta.doors.kafka.codec cimport KafkaReader, get_text
+from raftmeta.doors.kafka.codec cimport KafkaReader, get_int32, get_text
 from raftmeta.doors.kafka.group_state cimport group_key_of
-from raftmeta.doors.kafka.protocol cimport KAFKA_OK
+from raftmeta.doors.kafka.protocol cimport KAFKA_CONSUMER_GROUP_HEARTBEAT, KAFKA_OK
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.native.threads cimport wall_now_ms
 from raftmeta.security.audit_queue cimport (
@@ -18,6 +18,7 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_PROOF_PASSWORD, AUDIT_RANGE, AUDIT_READS, AUDIT_WRITES, AuditClass, AuditItem, AuditRecord, AuditTrail,
     audit_admits, audit_push, audit_push_refusal, audit_wants)
 from raftmeta.status cimport AUTHENTICATION_FAILED, GROUP_REFUSED, OK, PERMISSION_DENIED
+from raftmeta.wire.consumers cimport CONSUMER_JOINS
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
 
 cdef enum:
@@ -47,15 +48,29 @@ cdef bint _open(KafkaDoor* door, const KafkaConnection* connection, uint8_t oper
             and door.desk.payload.append(connection.name, head.certificate_length))
 
 
+# A heartbeat of a consumer may be a join or a leave.
+cdef uint8_t _operation(const KafkaRequest* request) noexcept nogil:
+    cdef KafkaReader reader = request.body
+    cdef int32_t epoch
+    if request.key != KAFKA_CONSUMER_GROUP_HEARTBEAT:
+        return request.handler.operation
+    get_text(&reader)
+    get_text(&reader)
+    epoch = get_int32(&reader)
+    if epoch == CONSUMER_JOINS:
+        return AUDIT_GROUP_JOIN
+    return AUDIT_GROUP_LEAVE if epoch < 0 else request.handler.operation
+
+
 # The key of the group that the request names first.
-cdef void _append_group(KafkaDoor* door, const KafkaRequest* request) noexcept nogil:
+cdef void _append_group(KafkaDoor* door, const KafkaRequest* request, uint8_t operation) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] bytes
     cdef KafkaReader reader = request.body
     cdef Bytes group = get_text(&reader)
     cdef Bytes key = group_key_of(&group, bytes)
     cdef AuditItem item
     memset(&item, 0, sizeof(item))
-    item.operation = request.handler.operation
+    item.operation = operation
     item.label = AUDIT_LABEL_KEY
     item.first_length = <uint16_t>key.length
     _head(door).item_total = 1
@@ -77,7 +92,7 @@ cdef void _push(KafkaDoor* door, AuditClass kind, status_t status) noexcept nogi
 
 cdef void audit_answered(KafkaDoor* door, const KafkaConnection* connection,
                          const KafkaRequest* request) noexcept nogil:
-    cdef uint8_t operation = request.handler.operation
+    cdef uint8_t operation = _operation(request)
     cdef AuditClass kind = AUDIT_READS if operation == AUDIT_RANGE else AUDIT_WRITES
     if request.is_denied:
         kind = AUDIT_DENIED
@@ -85,7 +100,7 @@ cdef void audit_answered(KafkaDoor* door, const KafkaConnection* connection,
             or not _open(door, connection, operation)):
         return
     if operation in (AUDIT_GROUP_JOIN, AUDIT_GROUP_SYNC, AUDIT_GROUP_LEAVE):
-        _append_group(door, request)
+        _append_group(door, request, operation)
     _push(door, kind, PERMISSION_DENIED if request.is_denied else
           OK if request.error == KAFKA_OK else <status_t>GROUP_REFUSED)
 
