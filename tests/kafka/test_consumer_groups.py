@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import raftmeta
 from tests.kafka.nodes import RawClient, doors
 from tests.processes.waiting import wait_until
 
+INCONSISTENT_GROUP_PROTOCOL = 23
 INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, INVALID_REQUEST, GROUP_ID_NOT_FOUND = 24, 25, 42, 69
 FENCED_INSTANCE_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, UNSUPPORTED_ASSIGNOR = 82, 110, 111, 112
 STALE_MEMBER_EPOCH, INVALID_REGULAR_EXPRESSION = 113, 128
@@ -251,6 +253,31 @@ def test_offsets_are_for_members_of_their_epoch(door: int, topic: tuple[str, byt
     assert (commit(1), commit(2)) == (0, STALE_MEMBER_EPOCH)
     assert (fetch("one", 1), fetch(None, -1)) == (0, 0)
     assert (fetch("one", 2), fetch("two", 1)) == (STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)
+
+
+def test_words_of_the_other_protocol_find_no_member(tmp_path: Path, come: Come) -> None:
+    """GroupMetadataManager.throwIfMemberDoesNotUseClassicProtocol. Programs see the group, and remove its members."""
+    with doors(tmp_path, **SETTINGS) as (nodes, at):
+        one = come(at["a"], "g", "one", [])
+        one.beat()
+        said = {"group_id": "g", "generation_id": 1, "member_id": "one"}
+        assert one.client.ask("Heartbeat", 4, **said)["error_code"] == UNKNOWN_MEMBER_ID
+        asked = {**said, "protocol_type": "consumer", "protocol_name": "uniform", "assignments": []}
+        assert one.client.ask("SyncGroup", 5, **asked)["error_code"] == UNKNOWN_MEMBER_ID
+        asked = {**said, "session_timeout_ms": 9000, "rebalance_timeout_ms": 9000, "protocol_type": "consumer"}
+        protocols = [{"name": "range", "metadata": b""}]
+        assert one.client.ask("JoinGroup", 9, **asked, protocols=protocols)["error_code"] == INCONSISTENT_GROUP_PROTOCOL
+        groups = nodes["a"].groups
+        with pytest.raises(raftmeta.GroupRefused) as caught:
+            groups.heartbeat("g", 1, "one", timeout_s=WAIT_S)
+        assert caught.value.code == UNKNOWN_MEMBER_ID
+        described = groups.describe("g")
+        assert described is not None
+        assert [member.member_id for member in described.members] == ["one"]
+        assert groups.leave("g", ["one"]) == (0,)
+        assert one.ask()["error_code"] == UNKNOWN_MEMBER_ID
+        groups.delete("g")
+        assert one.ask()["error_code"] == GROUP_ID_NOT_FOUND
 
 
 def test_a_group_that_is_none_is_described_so(door: int) -> None:

@@ -44,6 +44,7 @@ PARTITIONS = 4
 RECORDS = 40
 SESSION_MS = 6000
 STATIC_SESSION_MS = 45_000  # a program must be back before, also on a busy machine
+CONSUMER_SESSION_S = 20.0  # the same of members whose sessions the server decides
 BEAT_MS = 500
 CHANGE_S = 60.0
 STOP_S = 30.0
@@ -417,9 +418,8 @@ def on_nodes(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str]) -> N
     }
     others = {name: doing for name, doing in others.items() if any(word in name for word in wanted)}
     with ExitStack() as stack:
-        nodes = KafkaNodes(
-            trial.folder / "nodes", kafka_consumer_session_s=SESSION_MS / 1000, kafka_consumer_beat_s=0.5
-        )
+        settings = {"kafka_consumer_session_s": CONSUMER_SESSION_S, "kafka_consumer_beat_s": BEAT_MS / 1000}
+        nodes = KafkaNodes(trial.folder / "nodes", **settings)
         with trial.check("the nodes serve"):
             stack.enter_context(nodes)
         needed = [topics[client.name] for client in chosen if client.has_topic]
@@ -449,7 +449,8 @@ def on_nodes(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str]) -> N
             outlives_nodes(trial, nodes, Client("AbstractCoordinator", KAFKA_VERSION, own_coordinator, has_topic=False))
         if any(client.name == "java 4 consumer" for client in chosen):
             make_topics(trial, nodes.address, ["killed"])
-            outlives_nodes(trial, nodes, next(client for client in chosen if client.name == "java 4 consumer"))
+            consumer = next(client for client in chosen if client.name == "java 4 consumer")
+            outlives_nodes(trial, nodes, consumer, CONSUMER_SESSION_S)
 
 
 def stay_quiet(members: Sequence[Member], shares: list[list[list[str]]], seconds: float) -> None:
@@ -463,7 +464,7 @@ def stay_quiet(members: Sequence[Member], shares: list[list[list[str]]], seconds
     wait_until(over, timeout_s=CHANGE_S, what="the session's time", pause_s=0.1)
 
 
-def outlives_nodes(trial: Trial, nodes: KafkaNodes, client: Client) -> None:
+def outlives_nodes(trial: Trial, nodes: KafkaNodes, client: Client, session_s: float = SESSION_MS / 1000) -> None:
     """Each node is killed in turn, for longer than a session: nobody is told anything. Then a third member joins."""
     place = trial.folder / f"killed {client.name}"
     place.mkdir()
@@ -475,7 +476,7 @@ def outlives_nodes(trial: Trial, nodes: KafkaNodes, client: Client) -> None:
             shares = [member.shares() for member in members]
             for node in nodes.nodes:
                 node.kill()
-                stay_quiet(members, shares, 2 * SESSION_MS / 1000)
+                stay_quiet(members, shares, session_s + SESSION_MS / 1000)
                 node.begin_start()
                 nodes.cluster.wait_ready()
         with trial.check(f"{client.name}: a member joins after that"):
