@@ -74,6 +74,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "kafka_session_min_s": (0.1, 3600.0),
     "kafka_session_max_s": (1.0, 86_400.0),
     "kafka_initial_delay_s": (0.0, 300.0),
+    "kafka_consumer_session_s": (0.1, 3600.0),
+    "kafka_consumer_beat_s": (0.01, 600.0),
 }
 _TEXT_BYTES_MAX = 4096
 _ROOT_BYTES_MAX = 64
@@ -141,6 +143,8 @@ class Config:
     kafka_connections_max: of Kafka's clients on this node, all together.
     kafka_session_min_s, kafka_session_max_s: the session time-outs that members of groups may ask for.
     kafka_initial_delay_s: so long the first member of a group waits for others.
+    kafka_consumer_session_s, kafka_consumer_beat_s: how long a member of a consumer group (KIP-848) lives without a
+    heartbeat, and how often it is told to send one.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -200,6 +204,8 @@ class Config:
     kafka_session_min_s: float = 6.0
     kafka_session_max_s: float = 1800.0
     kafka_initial_delay_s: float = 3.0
+    kafka_consumer_session_s: float = 45.0
+    kafka_consumer_beat_s: float = 5.0
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False
@@ -221,6 +227,11 @@ class Config:
         )
         _check_relation(
             self.kafka_session_min_s <= self.kafka_session_max_s, "kafka_session_max_s", "at least kafka_session_min_s"
+        )
+        _check_relation(
+            self.kafka_consumer_beat_s < self.kafka_consumer_session_s,
+            "kafka_consumer_session_s",
+            "more than kafka_consumer_beat_s",
         )
         root = self.zookeeper_root.encode()
         _check_relation(

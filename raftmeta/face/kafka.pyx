@@ -40,6 +40,8 @@ cdef int _fill(KafkaLimits* limits, DeskLimits* desk, object config) except -1:
     limits.session_min_ms = round(config.kafka_session_min_s * 1000)
     limits.session_max_ms = round(config.kafka_session_max_s * 1000)
     limits.initial_delay_ms = round(config.kafka_initial_delay_s * 1000)
+    limits.consumer_session_ms = round(config.kafka_consumer_session_s * 1000)
+    limits.consumer_beat_ms = round(config.kafka_consumer_beat_s * 1000)
     limits.members_max = MEMBERS_MAX
     limits.needs_rights = config.rights_required
     limits.value_bytes_max = config.value_bytes_max

@@ -1,10 +1,10 @@
 """Joins of a worker group: bodies."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from raftmeta.machine.group_answers cimport ANSWER_DONE, ANSWER_ID_REQUIRED, ANSWER_WAITS, group_answer_join
-from raftmeta.machine.group_keys cimport (Group, equal_bytes, group_delete_key, group_key_behind, group_store,
-                                          group_store_member, next_generation)
+from raftmeta.machine.group_keys cimport (Group, equal_bytes, group_delete_key, group_key_behind, group_new_id,
+                                          group_store, group_store_member, next_generation)
 from raftmeta.machine.group_members cimport (group_check_member, group_holder, group_member, group_of_lease, group_scan,
                                              is_pending)
 from raftmeta.machine.group_phases cimport group_maybe_complete, group_prepare
@@ -12,17 +12,12 @@ from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROU
                                              GROUP_PREPARING, GROUP_STABLE, MEMBER_PENDING, GroupMeta, MemberView)
 from raftmeta.machine.group_votes cimport are_alike, group_elected, group_learn_spoken, group_supports
 from raftmeta.machine.leases cimport FORMAT_TTL_MS_MAX, Lease, lease_is_own, leases_choose_id, leases_find
-from raftmeta.machine.plan cimport plan_room
 from raftmeta.machine.state cimport LEVEL_OF_UNIFORM_GROUPS, Machine
-from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport MARK_GROUP_INSTANCE_TAKEN, MARK_GROUP_MEMBER_PENDING, MARK_GROUP_STAYS_STABLE, mark
 from raftmeta.status cimport COMMAND_INVALID, LEASE_EXPIRED, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.wire.groups cimport (GROUP_INCONSISTENT_PROTOCOL, GROUP_MAX_SIZE_REACHED, GROUP_MEMBERS_MAX, GROUP_OK,
                                    GROUP_UNKNOWN_MEMBER, GroupRequest, groups_next)
 from raftmeta.wire.windows cimport Bytes
-
-cdef enum:
-    ID_DIGITS = 32
 
 # Whom a join names.
 cdef struct Joining:
@@ -128,7 +123,8 @@ cdef status_t _come(Machine* machine, Group* group, Joining* joining) noexcept n
     memset(&member, 0, sizeof(MemberView))
     member.record.instance = request.instance
     member.record.client = request.client
-    if not _new_id(machine, &member.id) or not group_key_behind(machine, &group.key, 0, &member.id, &member.key):
+    if (not group_new_id(machine, &request.instance if request.instance.length else &request.client, &member.id)
+            or not group_key_behind(machine, &group.key, 0, &member.id, &member.key)):
         return NO_MEMORY
     if joining.has_holder:
         return _replace(machine, group, &joining.holder, &member)
@@ -156,29 +152,6 @@ cdef void _take_words_of(Machine* machine, Group* group, MemberView* member) noe
     if not are_alike(&member.record.protocols, &machine.group.list):
         group.record.meta.flags &= ~<uint8_t>GROUP_IS_UNIFORM
     _take_words(machine, member)
-
-# The name, '-', and digits that nobody can know before.
-cdef bint _new_id(Machine* machine, Bytes* id) noexcept nogil:
-    cdef const GroupRequest* request = &machine.group
-    cdef const Bytes* name = &request.instance if request.instance.length else &request.client
-    cdef uint8_t* room = plan_room(&machine.plan, name.length + 1 + ID_DIGITS)
-    cdef uint64_t stream = machine.index
-    cdef uint64_t bits = 0
-    cdef const char* digits = b"0123456789abcdef"
-    cdef uint32_t i
-    if room == NULL:
-        return False
-    if name.length:
-        memcpy(room, name.data, name.length)
-    room[name.length] = c"-"
-    for i in range(ID_DIGITS):
-        if i % 16 == 0:
-            bits = next_random(&stream)
-        room[name.length + 1 + i] = <uint8_t>digits[bits & 15]
-        bits >>= 4
-    id.data = room
-    id.length = name.length + 1 + ID_DIGITS
-    return True
 
 # It has joined for the next generation.
 cdef status_t _await(Machine* machine, Group* group, MemberView* member) noexcept nogil:

@@ -45,5 +45,7 @@ cdef status_t group_delete_key(Machine* machine, const Bytes* key) noexcept nogi
 # *key: the key of a group, one byte, and a member's id. False: no memory.
 cdef bint group_key_behind(Machine* machine, const Bytes* group, uint8_t byte, const Bytes* id,
                            Bytes* key) noexcept nogil
+# The name, '-', and 32 digits that nobody can know before. False: no memory.
+cdef bint group_new_id(Machine* machine, const Bytes* name, Bytes* id) noexcept nogil
 # *member: the member whose key was found. False: it is no member.
 cdef bint group_view_member(const Bytes* group, const KeyView* found, MemberView* member) noexcept nogil

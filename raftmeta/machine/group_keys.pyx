@@ -9,10 +9,14 @@ from raftmeta.machine.group_records cimport (GROUP_EMPTY, MemberView, group_leng
 from raftmeta.machine.leases cimport leases_find, leases_reserve
 from raftmeta.machine.plan cimport Planned, plan_delete, plan_put, plan_room, plan_touch, plan_view, planned_is_live
 from raftmeta.machine.state cimport Machine
+from raftmeta.native.intrinsics cimport next_random
 from raftmeta.status cimport NO_MEMORY, OK, status_t
 from raftmeta.wire.commands cimport COMMAND_GROUPS, KeyView
 from raftmeta.wire.groups cimport GROUP_INVALID_ID, GROUP_OK
 from raftmeta.wire.windows cimport Bytes
+
+cdef enum:
+    ID_DIGITS = 32
 
 
 cdef int group_open(Machine* machine, const Bytes* key, Group* group) noexcept nogil:
@@ -98,3 +102,23 @@ cdef bint group_view_member(const Bytes* group, const KeyView* found, MemberView
     member.id.length = found.key.length - group.length - 1
     member.lease = found.lease
     return found.flags & ENTRY_MEMBER != 0 and member_read(&found.value, &member.record)
+
+cdef bint group_new_id(Machine* machine, const Bytes* name, Bytes* id) noexcept nogil:
+    cdef uint8_t* room = plan_room(&machine.plan, name.length + 1 + ID_DIGITS)
+    cdef uint64_t stream = machine.index
+    cdef uint64_t bits = 0
+    cdef const char* digits = b"0123456789abcdef"
+    cdef uint32_t i
+    if room == NULL:
+        return False
+    if name.length:
+        memcpy(room, name.data, name.length)
+    room[name.length] = c"-"
+    for i in range(ID_DIGITS):
+        if i % 16 == 0:
+            bits = next_random(&stream)
+        room[name.length + 1 + i] = <uint8_t>digits[bits & 15]
+        bits >>= 4
+    id.data = room
+    id.length = name.length + 1 + ID_DIGITS
+    return True

@@ -4,7 +4,8 @@ from libc.stdint cimport uint8_t, uint32_t
 from raftmeta.machine.group_keys cimport Group, equal_bytes, group_delete_key, next_generation, no_bytes
 from raftmeta.machine.group_members cimport group_scan, is_pending
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_IS_UNIFORM, GROUP_PREPARING,
-                                             GROUP_STABLE, GROUP_WAITS_FOR_TIMER, GroupMeta, MemberView)
+                                             GROUP_STABLE, GROUP_WAITS_FOR_TIMER, GroupMeta, MemberView,
+                                             group_is_consumer)
 from raftmeta.machine.group_votes cimport group_elected, group_judge_uniform
 from raftmeta.machine.invariants cimport BROKEN_GROUP_MEMBER
 from raftmeta.machine.state cimport Machine
@@ -122,6 +123,9 @@ cdef status_t group_remove(Machine* machine, Group* group, MemberView* member) n
 cdef status_t group_after_removal(Machine* machine, Group* group, bint was_pending) noexcept nogil:
     cdef uint8_t state = group.record.meta.state
     cdef status_t status = OK
+    if group_is_consumer(&group.record):
+        group_next_epoch(group)
+        return OK
     if not was_pending and (state == GROUP_COMPLETING or state == GROUP_STABLE):
         status = group_prepare(machine, group, 0)
     return group_maybe_complete(machine, group) if status == OK else status

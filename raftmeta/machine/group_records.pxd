@@ -19,17 +19,20 @@ cdef enum:
     GROUP_HAS_NEW_MEMBER = 2    # ... one came since the timer began
     GROUP_IS_UNIFORM = 4        # all members have the same protocols by name, in the same order. Without it nothing is
                                 # said about them; from feature level 6
+    GROUP_IS_CONSUMER = 8       # the log assigns (machine/consumer_records); from feature level 7
 
 cdef enum:
     MEMBER_PENDING = 1
+    MEMBER_IS_CONSUMER = 2      # of such a group: its assignment begins with a ConsumerMeta
 
 # FORMAT_: the beginning of a group's value. The type, the protocol and the leader's id follow.
 cdef packed struct GroupMeta:
-    uint32_t generation
+    uint32_t generation         # of a consumer group: its epoch
     uint32_t members            # without the pending ones
     uint32_t pending
     uint32_t joined             # members that have joined for the next generation
-    uint32_t initial_ms         # PREPARING, initial delay: by how much it is extended
+    uint32_t initial_ms         # PREPARING, initial delay: by how much it is extended. Of a consumer group: the epoch
+                                # of the target, see group_target
     uint32_t left_ms            # ... and by how much at most
     uint32_t timer_ms           # of the timer that runs; 0: none
     uint64_t timer_revision     # that began it
@@ -57,7 +60,7 @@ cdef packed struct MemberMeta:
 cdef struct GroupRecord:
     GroupMeta meta
     Bytes type
-    Bytes protocol              # that the votes chose
+    Bytes protocol              # that the votes chose; of a consumer group: the assignor
     Bytes leader                # id; empty: none
 
 cdef struct MemberRecord:
@@ -75,6 +78,13 @@ cdef struct MemberView:
     bint is_gone                # the entry removed it
     MemberRecord record
 
+cdef inline bint group_is_consumer(const GroupRecord* group) noexcept nogil:
+    return group.meta.flags & GROUP_IS_CONSUMER != 0
+
+# The epoch whose members and topics the target of a consumer group is for.
+cdef inline uint32_t group_target(const GroupRecord* group) noexcept nogil:
+    return group.meta.initial_ms
+
 # Windows point into value. False: the bytes are no value of a group (of a member).
 cdef bint group_read(const Bytes* value, GroupRecord* group) noexcept nogil
 cdef bint member_read(const Bytes* value, MemberRecord* member) noexcept nogil
@@ -83,9 +93,10 @@ cdef uint32_t member_length(const MemberRecord* member) noexcept nogil
 # Write so many bytes; the lengths in meta are those of the windows.
 cdef void group_write(const GroupRecord* group, uint8_t* at) noexcept nogil
 cdef void member_write(const MemberRecord* member, uint8_t* at) noexcept nogil
-# Whether the bytes are the value of a group (of a member) with such a lease, as a dump brings them.
-cdef bint group_is_sound(const uint8_t* value, uint32_t length, uint64_t lease) noexcept nogil
-cdef bint member_is_sound(const uint8_t* value, uint32_t length, uint64_t lease) noexcept nogil
+# Whether the bytes are the value of a group (of a member) with such a lease, as a dump brings them. knows_consumers: it
+# may be that of a consumer group.
+cdef bint group_is_sound(const uint8_t* value, uint32_t length, uint64_t lease, bint knows_consumers) noexcept nogil
+cdef bint member_is_sound(const uint8_t* value, uint32_t length, uint64_t lease, bint knows_consumers) noexcept nogil
 
 # The key of a member is that of its group, a zero byte, and its id.
 # The group's part of a member's key. False: it is no key of a member.

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
+from raftmeta.machine.consumer_records cimport consumer_is_sound
 from raftmeta.wire.groups cimport GROUP_MEMBERS_MAX, groups_are_protocols
 
 
@@ -64,12 +65,18 @@ cdef void member_write(const MemberRecord* member, uint8_t* at) noexcept nogil:
     at = _put(_put(at + sizeof(MemberMeta), &member.instance), &member.client)
     _put(_put(at, &member.protocols), &member.assignment)
 
-cdef bint group_is_sound(const uint8_t* value, uint32_t length, uint64_t lease) noexcept nogil:
+cdef bint _is_consumer_sound(const GroupRecord* group) noexcept nogil:
+    return (group.meta.state == (GROUP_STABLE if group.meta.members else GROUP_EMPTY) and group.meta.pending == 0
+            and group.meta.joined == 0 and group_target(group) <= group.meta.generation)
+
+cdef bint group_is_sound(const uint8_t* value, uint32_t length, uint64_t lease, bint knows_consumers) noexcept nogil:
     cdef GroupRecord group
     cdef Bytes window
     window.data = value
     window.length = length
     if not group_read(&window, &group) or group.meta.state >= GROUP_STATE_END:
+        return False
+    if group_is_consumer(&group) and not (knows_consumers and _is_consumer_sound(&group)):
         return False
     # A timer runs exactly while members join, or the leader is awaited.
     if (group.meta.timer_ms != 0) != (lease != 0) or (lease != 0) != (
@@ -78,13 +85,17 @@ cdef bint group_is_sound(const uint8_t* value, uint32_t length, uint64_t lease) 
     return (group.meta.members + group.meta.pending <= GROUP_MEMBERS_MAX
             and group.meta.joined <= group.meta.members)
 
-cdef bint member_is_sound(const uint8_t* value, uint32_t length, uint64_t lease) noexcept nogil:
+cdef bint member_is_sound(const uint8_t* value, uint32_t length, uint64_t lease, bint knows_consumers) noexcept nogil:
     cdef MemberRecord member
     cdef Bytes window
     window.data = value
     window.length = length
-    return (lease != 0 and member_read(&window, &member) and member.meta.flags & ~<uint8_t>MEMBER_PENDING == 0
-            and groups_are_protocols(&member.protocols, member.meta.protocols))
+    if (lease == 0 or not member_read(&window, &member)
+            or not groups_are_protocols(&member.protocols, member.meta.protocols)):
+        return False
+    if member.meta.flags == MEMBER_IS_CONSUMER:
+        return knows_consumers and consumer_is_sound(&member.protocols, &member.assignment)
+    return member.meta.flags & ~<uint8_t>MEMBER_PENDING == 0
 
 cdef bint group_of_member(const Bytes* key, Bytes* group) noexcept nogil:
     cdef const uint8_t* end = <const uint8_t*>memchr(key.data, 0, key.length)

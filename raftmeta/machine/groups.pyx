@@ -3,11 +3,12 @@
 A request opens its group, looks at what it needs, is refused or not, and then plans. The group itself is changed in a
 Group, which is stored once at the end; each function sees the members as the plan has them. The concerns stand in
 files of their own: machine/group_keys, group_members, group_votes, group_phases, group_joins, group_syncs,
-group_leaves and group_answers.
+group_leaves and group_answers. Groups whose assignments the log decides are those of machine/consumer_groups.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from raftmeta.machine.consumer_groups cimport consumer_run
 from raftmeta.machine.deadlines cimport deadline_after
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_OFFSETS, entry_key, entry_value
 from raftmeta.machine.group_joins cimport group_join
@@ -16,9 +17,9 @@ from raftmeta.machine.group_leaves cimport group_delete, group_delete_empty, gro
 from raftmeta.machine.group_members cimport group_member, is_pending
 from raftmeta.machine.group_offsets cimport offsets_head, offsets_timer_ms, offsets_timer_size
 from raftmeta.machine.group_phases cimport group_after_removal, group_begin_timer, group_complete, group_remove
-from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER,
+from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_HAS_NEW_MEMBER, GROUP_IS_CONSUMER,
                                              GROUP_WAITS_FOR_TIMER, GroupMeta, GroupRecord, MemberView,
-                                             group_of_member, group_read)
+                                             group_is_consumer, group_of_member, group_read)
 from raftmeta.machine.group_syncs cimport group_sync
 from raftmeta.machine.invariants cimport BROKEN_GROUP_LEASE, BROKEN_GROUP_MEMBER
 from raftmeta.machine.leases cimport Lease, lease_is_own, leases_choose_id, leases_find, leases_grant
@@ -32,7 +33,8 @@ from raftmeta.native.marks cimport (MARK_GROUP_DELAY_EXTENDED, MARK_GROUP_LEADER
                                     MARK_GROUP_TIMER_ENDS_PHASE, mark)
 from raftmeta.status cimport COMMAND_INVALID, GROUP_REFUSED, NO_MEMORY, NOT_FOUND, OK, status_t
 from raftmeta.wire.commands cimport CHANGES_MAX, KeyView, result_number
-from raftmeta.wire.groups cimport GROUP_JOIN, GROUP_LEAVE, GROUP_OK, GROUP_SYNC, groups_decode
+from raftmeta.wire.groups cimport (GROUP_CONSUMER, GROUP_INCONSISTENT_PROTOCOL, GROUP_JOIN, GROUP_LEAVE, GROUP_OK,
+                                   GROUP_SYNC, GROUP_UNKNOWN_MEMBER, groups_decode, groups_verb)
 from raftmeta.wire.windows cimport Bytes
 
 cdef enum:
@@ -43,17 +45,40 @@ cdef status_t groups_run(Machine* machine) noexcept nogil:
     cdef Group group
     cdef status_t status = OK
     cdef int code = group_open(machine, &machine.command.name, &group)
+    if groups_verb(&machine.command.data) == GROUP_CONSUMER:
+        status = consumer_run(machine, &group, &code) if code == GROUP_OK else OK
+        return _conclude(machine, status, code)
     if groups_decode(&machine.command.name, &machine.command.data, &machine.group) != OK:
         return COMMAND_INVALID
     if code == GROUP_OK:
         if machine.group.verb == GROUP_JOIN:
-            status = group_join(machine, &group, &code)
+            status = _join(machine, &group, &code)
         elif machine.group.verb == GROUP_SYNC:
-            status = group_sync(machine, &group, &code)
+            status = _sync(machine, &group, &code)
         elif machine.group.verb == GROUP_LEAVE:
             status = group_leave(machine, &group)
         else:
             status = group_delete(machine, &group, &code)
+    return _conclude(machine, status, code)
+
+# An empty group of either kind becomes one of the other; its generations go on.
+cdef status_t _join(Machine* machine, Group* group, int* code) noexcept nogil:
+    if group_is_consumer(&group.record):
+        if group.record.meta.members:
+            code[0] = GROUP_INCONSISTENT_PROTOCOL
+            return OK
+        group.record.meta.flags &= ~<uint8_t>GROUP_IS_CONSUMER
+        group.record.meta.initial_ms = 0
+        group.record.protocol = no_bytes()
+    return group_join(machine, group, code)
+
+cdef status_t _sync(Machine* machine, Group* group, int* code) noexcept nogil:
+    if group_is_consumer(&group.record):
+        code[0] = GROUP_UNKNOWN_MEMBER
+        return OK
+    return group_sync(machine, group, code)
+
+cdef status_t _conclude(Machine* machine, status_t status, int code) noexcept nogil:
     if status != OK or code == GROUP_OK:
         return status
     mark(MARK_GROUP_REQUEST_REFUSED)

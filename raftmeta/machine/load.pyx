@@ -23,8 +23,9 @@ from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, Rights
 from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_GROUPS,
-                                     LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_ZNODES)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_CONSUMER_GROUPS,
+                                     LEVEL_OF_GROUPS, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS,
+                                     LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
                                     cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
                                     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -359,9 +360,10 @@ cdef bint _is_sound(Machine* machine, uint32_t kind, const DumpVersion* fields, 
 cdef bint _is_sound_group(Machine* machine, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
     if machine.feature_level < LEVEL_OF_GROUPS:
         return False
+    cdef bint knows_consumers = machine.feature_level >= LEVEL_OF_CONSUMER_GROUPS
     if fields.flags & ENTRY_GROUP:
-        return group_is_sound(value, fields.value_length, fields.lease)
-    return member_is_sound(value, fields.value_length, fields.lease)
+        return group_is_sound(value, fields.value_length, fields.lease, knows_consumers)
+    return member_is_sound(value, fields.value_length, fields.lease, knows_consumers)
 
 cdef bint _is_sound_topic(Machine* machine, const DumpVersion* fields, const uint8_t* value) noexcept nogil:
     if machine.feature_level < LEVEL_OF_TOPICS:

@@ -37,9 +37,10 @@ from raftmeta.machine.rights_decide cimport rights_decide, rights_know
 from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial, TokenAsked
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
-from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_GROUPS, LEVEL_OF_JOIN_LEASES, LEVEL_OF_RECORDS,
-                                     LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES,
-                                     PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
+from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_CONSUMER_GROUPS, LEVEL_OF_GROUPS,
+                                     LEVEL_OF_JOIN_LEASES, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS,
+                                     LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE,
+                                     PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
@@ -64,6 +65,7 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATU
                                      COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem,
                                      command_decode, command_init, command_release, result_array, result_begin,
                                      result_bytes, result_nil, result_unsigned)
+from raftmeta.wire.groups cimport GROUP_CONSUMER, groups_verb
 
 # --- life -------------------------------------------------------------------------------------------------------------
 cdef Machine* machine_create(const MachineLimits* limits) noexcept nogil:
@@ -665,6 +667,8 @@ cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
     if command.kind == COMMAND_FEATURE_LEVEL:
         return command.id
     if command.kind == COMMAND_GROUPS:
+        if groups_verb(&command.data) == GROUP_CONSUMER:
+            return LEVEL_OF_CONSUMER_GROUPS
         return LEVEL_OF_JOIN_LEASES if command.ttl_ms != 0 else LEVEL_OF_GROUPS
     if command.kind == COMMAND_TOPICS:
         return LEVEL_OF_TOPICS

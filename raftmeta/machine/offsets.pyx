@@ -1,11 +1,12 @@
 """Offsets of groups: bodies."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memset
 
+from raftmeta.machine.consumer_records cimport ConsumerRecord, consumer_read
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET
 from raftmeta.machine.group_offsets cimport offsets_head, offsets_store
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, MEMBER_PENDING, GroupRecord, MemberRecord,
-                                             group_read, member_read)
+                                             group_is_consumer, group_read, member_read)
 from raftmeta.machine.groups cimport groups_make_empty
 from raftmeta.machine.leases cimport Lease, leases_find, leases_renew
 from raftmeta.machine.plan cimport (Planned, plan_delete, plan_put, plan_range, plan_room, plan_touch, plan_view)
@@ -15,6 +16,7 @@ from raftmeta.machine.topics cimport topics_find, topics_run
 from raftmeta.native.containers cimport Vec
 from raftmeta.status cimport COMMAND_INVALID, NO_MEMORY, OK
 from raftmeta.wire.commands cimport CHANGES_MAX, KeyView, result_array, result_number
+from raftmeta.wire.consumers cimport CONSUMER_STALE_EPOCH
 from raftmeta.wire.groups cimport (GROUP_FENCED_INSTANCE, GROUP_ID_NOT_FOUND, GROUP_ILLEGAL_GENERATION,
                                    GROUP_INVALID_ID, GROUP_NON_EMPTY, GROUP_OK, GROUP_REBALANCE_IN_PROGRESS,
                                    GROUP_UNKNOWN_MEMBER, groups_next)
@@ -25,7 +27,6 @@ from raftmeta.wire.windows cimport KEY_BYTES_MAX, Bytes
 
 cdef enum:
     OFFSETS_MAX = 10_000        # of one group: they go in one entry
-    ID_DIGITS = 32              # that an id of a member ends with
     CONSUMER_VERSION_BYTES = 2  # of a subscription, before the number of its topics
 
 # A group as a request for offsets finds it.
@@ -33,6 +34,7 @@ cdef struct Found:
     bint exists
     GroupRecord record
     uint64_t lease              # of the member that asks; 0: none asks
+    int32_t epoch               # of a consumer group: that of the member
 
 
 cdef inline bint _equal(const Bytes* left, const Bytes* right) noexcept nogil:
@@ -73,6 +75,8 @@ cdef int _may_commit(Machine* machine, const TopicsRequest* request, Found* foun
     code = _check_member(machine, request, found, status)
     if code != GROUP_OK:
         return code
+    if group_is_consumer(&found.record):
+        return <int>GROUP_OK if request.generation == found.epoch else <int>CONSUMER_STALE_EPOCH
     if request.generation < 0 or <uint32_t>request.generation != found.record.meta.generation:
         return GROUP_ILLEGAL_GENERATION
     return GROUP_REBALANCE_IN_PROGRESS if found.record.meta.state == GROUP_COMPLETING else GROUP_OK
@@ -80,12 +84,15 @@ cdef int _may_commit(Machine* machine, const TopicsRequest* request, Found* foun
 # GroupCoordinator.validateCurrentMember. The member that asks is looked up by its key; only an instance that is not
 # its own needs a look at all members.
 cdef int _check_member(Machine* machine, const TopicsRequest* request, Found* found, status_t* status) noexcept nogil:
+    cdef ConsumerRecord consumer
     cdef MemberRecord member
     cdef KeyView view
     cdef bint is_member = False
     cdef uint8_t[KEY_BYTES_MAX + 1] room
     cdef Bytes key
-    if request.member.length > ID_DIGITS and request.group.length + 1 + request.member.length <= KEY_BYTES_MAX:
+    # A consumer makes up its id itself. With a zero byte it could be the key of something else.
+    if (0 < request.member.length <= KEY_BYTES_MAX - request.group.length - 1
+            and memchr(request.member.data, 0, request.member.length) == NULL):
         memcpy(&room[0], request.group.data, request.group.length)
         room[request.group.length] = 0
         memcpy(&room[0] + request.group.length + 1, request.member.data, request.member.length)
@@ -95,6 +102,8 @@ cdef int _check_member(Machine* machine, const TopicsRequest* request, Found* fo
                      and member_read(&view.value, &member) and member.meta.flags & MEMBER_PENDING == 0)
     if is_member and (request.instance.length == 0 or _equal(&member.instance, &request.instance)):
         found.lease = view.lease
+        if consumer_read(&member.assignment, &consumer):
+            found.epoch = consumer.meta.epoch
         return GROUP_OK
     if request.instance.length == 0:
         return GROUP_UNKNOWN_MEMBER
@@ -303,7 +312,7 @@ cdef bint _is_subscribed(Machine* machine, const Found* found, const Bytes* topi
     cdef Bytes name, said
     cdef uint32_t place
     cdef size_t i
-    if found.record.protocol.length == 0:
+    if found.record.protocol.length == 0 and not group_is_consumer(&found.record):
         return True
     for i in range(machine.transaction.views.size):
         view = &machine.transaction.views.data[i]
@@ -312,7 +321,9 @@ cdef bint _is_subscribed(Machine* machine, const Found* found, const Bytes* topi
             continue
         place = 0
         while groups_next(&member.protocols, &place, &name, &said):
-            if _equal(&name, &found.record.protocol) and _names_topic(&said, topic):
+            if not group_is_consumer(&found.record) and not _equal(&name, &found.record.protocol):
+                continue
+            if _names_topic(&said, topic):
                 return True
     return False
 

@@ -18,7 +18,7 @@ from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE
                                      OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
-from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
+from raftmeta.wire.groups cimport GROUP_CONSUMER, GROUP_JOIN, groups_verb
 from raftmeta.wire.topics cimport (OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_NAME_BYTES_MAX, TOPIC_ROOT_BYTES_MAX,
                                    TopicItem, TopicsRequest, topics_decode, topics_next)
 from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_EPHEMERAL, ZnodeOp
@@ -239,7 +239,7 @@ cdef status_t _decide_group(Rights* rights, Leases* leases, const TableUser* use
                             Denial* denial) noexcept nogil:
     cdef uint8_t needed = RIGHT_READ | RIGHT_WRITE
     cdef status_t status
-    if groups_verb(&command.data) == GROUP_JOIN:
+    if groups_verb(&command.data) == GROUP_JOIN or groups_verb(&command.data) == GROUP_CONSUMER and command.ttl_ms != 0:
         needed |= RIGHT_LEASE
     status = _need_behind(user, needed, &command.name, denial)
     if status != OK:

@@ -21,7 +21,7 @@ from raftmeta.wire.commands cimport Command
 from raftmeta.wire.groups cimport GroupRequest
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 6    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 7    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
@@ -30,6 +30,7 @@ cdef enum:
     LEVEL_OF_JOIN_LEASES = 6    # a join may grant the lease of its member
     LEVEL_OF_TOPICS = 6
     LEVEL_OF_RECORDS = 6
+    LEVEL_OF_CONSUMER_GROUPS = 7
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be

@@ -56,7 +56,7 @@ from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_KE
                                      COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
                                      COMMAND_ZNODES, OP_DELETE, OP_DELETE_RANGE, SPEAKER_NONE, Bytes,
                                      Command, command_decode)
-from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
+from raftmeta.wire.groups cimport GROUP_CONSUMER, GROUP_JOIN, groups_verb
 from raftmeta.wire.hello cimport HELLO_CLIENT, HELLO_PEER, Hello, hello_decode, hello_encode, hello_negotiate
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_DELETE
@@ -140,7 +140,7 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
         return command.sequence == 0 and (command.session == 0 or command.session == command.id)
     if command.session == 0 or command.sequence == 0:
         return False
-    if command.kind == COMMAND_GROUPS and command.ttl_ms != 0:
+    if command.kind == COMMAND_GROUPS and (command.ttl_ms != 0 or groups_verb(&command.data) == GROUP_CONSUMER):
         return False            # a client grants its lease itself, where its quota is asked
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT

@@ -37,6 +37,7 @@ WAITS, DONE, ID_REQUIRED = 1, 2, 3  # machine/groups, the first element of an an
 EMPTY, PREPARING, COMPLETING, STABLE = range(4)  # machine/group_records GroupState
 STATES = ("Empty", "Preparing", "Completing", "Stable")
 PENDING = 1
+IS_CONSUMER = 8  # machine/group_records, flags of a group
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, IN_PROGRESS, ID_NEEDED, FENCED = 22, 25, 27, 79, 82
 KEY_BYTES_MAX, NAME_BYTES_MAX, TYPE_BYTES_MAX, ID_BYTES_MAX = 300, 128, 255, 161  # wire/groups
 PROTOCOLS_MAX, MEMBERS_MAX, TIME_S_MAX = 64, 5_000, 2_000_000
@@ -53,6 +54,7 @@ class _Group:
     protocol: str
     leader: str
     members: int  # pending ones too
+    is_consumer: bool  # the log assigns, and members do not speak through these verbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def _group_of(record: KeyRecord | None) -> _Group | None:
     if parts is None or fields[8] > STABLE:
         return None
     kind, protocol, leader = (part.decode(errors="replace") for part in parts)
-    return _Group(fields[0], fields[8], kind, protocol, leader, fields[1] + fields[2])
+    is_consumer = bool(fields[9] & IS_CONSUMER)
+    return _Group(fields[0], fields[8], kind, protocol, leader, fields[1] + fields[2], is_consumer)
 
 
 def _member_of(record: KeyRecord | None) -> _Member | None:
@@ -254,7 +257,7 @@ def _checked(key: bytes, generation: int, member_id: bytes, instance: bytes) -> 
         raise group_refused(FENCED if is_held else UNKNOWN_MEMBER, found.revision)
     if generation != group.generation:
         raise group_refused(ILLEGAL_GENERATION, found.revision)
-    if group.state == EMPTY:
+    if group.state == EMPTY or group.is_consumer:
         raise group_refused(UNKNOWN_MEMBER, found.revision)
     return found.revision, group
 

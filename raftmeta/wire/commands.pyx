@@ -10,7 +10,8 @@ from libc.string cimport memset
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport clear_struct
 from raftmeta.status cimport BAD_FIELD, COMMAND_INVALID, KEY_INVALID, NO_MEMORY, OK, VALUE_TOO_LARGE, status_t
-from raftmeta.wire.groups cimport GROUP_JOIN, GroupRequest, groups_decode
+from raftmeta.wire.consumers cimport CONSUMER_JOINS, ConsumerRequest, consumers_decode
+from raftmeta.wire.groups cimport GROUP_CONSUMER, GROUP_JOIN, GroupRequest, groups_decode, groups_verb
 from raftmeta.wire.topics cimport TopicsRequest, topics_decode
 from raftmeta.wire.msgpack cimport (MSGPACK_FIXED_ARRAY, MSGPACK_NIL, PACK_BYTES_MAX, Reader, Writer, number_max,
                                     pack_array, pack_bin, pack_byte, pack_int, pack_uint, read_array, read_array_max,
@@ -320,10 +321,22 @@ cdef status_t _check_records(const Command* command) noexcept nogil:
 # A join that grants a lease names none.
 cdef status_t _check_group(const Command* command, uint32_t fields) noexcept nogil:
     cdef GroupRequest request
-    cdef status_t status = groups_decode(&command.name, &command.data, &request)
+    cdef status_t status
+    if groups_verb(&command.data) == GROUP_CONSUMER:
+        return _check_consumer(command, fields)
+    status = groups_decode(&command.name, &command.data, &request)
     if status != OK or not fields & COMMAND_FIELD_TTL:
         return status
     return OK if request.verb == GROUP_JOIN and command.ttl_ms != 0 and command.id == 0 else BAD_FIELD
+
+# A join always grants the lease of its member, and no other word does.
+cdef status_t _check_consumer(const Command* command, uint32_t fields) noexcept nogil:
+    cdef ConsumerRequest request
+    cdef status_t status = consumers_decode(&command.name, &command.data, &request)
+    cdef bint grants = fields & COMMAND_FIELD_TTL != 0 and command.ttl_ms != 0
+    if status != OK:
+        return status
+    return OK if command.id == 0 and grants == (request.epoch == CONSUMER_JOINS) else BAD_FIELD
 
 cdef inline void _read_bytes(Reader* reader, Bytes* bytes) noexcept nogil:
     bytes.data = read_bin(reader, ~<uint32_t>0, &bytes.length)

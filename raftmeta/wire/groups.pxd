@@ -24,6 +24,7 @@ cdef enum GroupVerb:
     GROUP_SYNC = 2
     GROUP_LEAVE = 3
     GROUP_DELETE = 4
+    GROUP_CONSUMER = 5              # wire/consumers has its fields; of doors only
 
 # FORMAT_: codes in results.
 cdef enum GroupCode:

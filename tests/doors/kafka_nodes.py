@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import raftmeta
-from tests.kafka.nodes import LEVEL_OF_JOIN_LEASES
+from tests.kafka.nodes import LEVEL_OF_CONSUMER_GROUPS
 from tests.processes.cluster import Cluster, status
 from tests.processes.waiting import free_addresses, wait_until
 
@@ -51,7 +51,7 @@ class KafkaNodes:
             self.cluster.start()
             self.cluster.wait_ready()
             wait_until(
-                lambda: all(node.call(status)["feature_level"] >= LEVEL_OF_JOIN_LEASES for node in self.nodes),
+                lambda: all(node.call(status)["feature_level"] >= LEVEL_OF_CONSUMER_GROUPS for node in self.nodes),
                 timeout_s=START_S,
                 what=self.cluster.logs,
             )

@@ -117,6 +117,10 @@ KAFKA_CLIENTS = Jars(
     f"kafka-clients-{KAFKA_CLIENTS_VERSION}",
     (f"org.apache.kafka:kafka-clients:{KAFKA_CLIENTS_VERSION}", "org.slf4j:slf4j-simple:1.7.36"),
 )
+KAFKA_TOOLS = Jars(
+    f"kafka-tools-{KAFKA_CLIENTS_VERSION}",
+    (f"org.apache.kafka:kafka-tools:{KAFKA_CLIENTS_VERSION}", "org.slf4j:slf4j-simple:1.7.36"),
+)
 # A worker, and a connector for it to run.
 CONNECT = Jars(
     f"kafka-connect-file-{KAFKA_VERSION}",

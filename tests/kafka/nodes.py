@@ -16,7 +16,7 @@ from tests.kafka.schema import messages
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_ports, wait_until
 
-LEVEL_OF_JOIN_LEASES = 6
+LEVEL_OF_CONSUMER_GROUPS = 7
 WAIT_S = 30.0
 KEYS = {message.name: key for key, message in messages().items()}
 GROUPS = {"kafka_session_min_s": 0.1, "kafka_initial_delay_s": 0.0}  # as quick as tests want them
@@ -57,7 +57,7 @@ def doors(
         for node in nodes.values():
             node.ready(30)
         wait_until(
-            lambda: all(node.status().feature_level >= LEVEL_OF_JOIN_LEASES for node in nodes.values()),
+            lambda: all(node.status().feature_level >= LEVEL_OF_CONSUMER_GROUPS for node in nodes.values()),
             timeout_s=WAIT_S,
             what="the level of the door",
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import raftmeta
-from tests.kafka.nodes import GROUPS, LEVEL_OF_JOIN_LEASES, WAIT_S, Member, RawClient, doors
+from tests.kafka.nodes import GROUPS, LEVEL_OF_CONSUMER_GROUPS, WAIT_S, Member, RawClient, doors
 from tests.node.nodes import QUICK, leader_of
 from tests.processes.child import hold_gil
 from tests.processes.cluster import NodeProcess, ready, status
@@ -142,7 +142,7 @@ def test_a_host_that_holds_the_gil_costs_no_member_its_session(tmp_path: Path) -
         node.start()
         node.call(ready, 30)
         wait_until(
-            lambda: node.call(status)["feature_level"] >= LEVEL_OF_JOIN_LEASES, timeout_s=WAIT_S, what=node.log_tail
+            lambda: node.call(status)["feature_level"] >= LEVEL_OF_CONSUMER_GROUPS, timeout_s=WAIT_S, what=node.log_tail
         )
         with RawClient(int(address.rpartition(":")[2])) as client:
             me = Member(client, session_ms=1500)

@@ -161,6 +161,27 @@ def test_a_group_is_for_those_who_may_write_its_keys(port: int) -> None:
         assert bob.ask("DeleteGroups", 2, groups_names=["mine-2"])["results"][0]["error_code"] == 30
 
 
+def test_a_consumer_needs_rights_over_its_group_and_its_topics(port: int) -> None:
+    said = {"member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": 1000, "topic_partitions": []}
+    with RawClient(port) as ann, RawClient(port) as bob:
+        assert scram(ann, "ann", PASSWORD) == (0, True)
+        assert scram(bob, "bob", PASSWORD) == (0, True)
+
+        def joined(client: RawClient, group: str, *names: str) -> int:
+            values = {**said, "group_id": group, "subscribed_topic_names": list(names)}
+            code: int = client.ask("ConsumerGroupHeartbeat", 1, **values)["error_code"]
+            return code
+
+        assert joined(ann, "theirs") == joined(bob, "mine-6") == GROUP_AUTHORIZATION_FAILED
+        assert joined(ann, "mine-6", "t") == TOPIC_AUTHORIZATION_FAILED
+        assert joined(ann, "mine-6") == 0
+        shown = bob.ask("ConsumerGroupDescribe", 1, group_ids=["mine-6", "theirs"])["groups"]
+        assert [(one["error_code"], one["group_state"]) for one in shown] == [
+            (0, "Stable"),
+            (GROUP_AUTHORIZATION_FAILED, ""),
+        ]
+
+
 # --- TLS --------------------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def secured(port: int, authority: Authority, held: Held) -> Iterator[RawClient]:
@@ -235,11 +256,17 @@ def test_requests_of_groups_are_lines_with_their_user(tmp_path: Path) -> None:
         assert scram(client, "ann", PASSWORD) == (0, True)
         assert Member(client, "mine-4").join(protocols=(("range", b"a-word-of-a-member"),)) == 0
         assert Member(client, "theirs").join() == GROUP_AUTHORIZATION_FAILED
+        said = {"group_id": "mine-7", "member_id": "m", "rebalance_timeout_ms": 1000, "subscribed_topic_names": []}
+        for epoch in (0, 1, -1):
+            answer = client.ask("ConsumerGroupHeartbeat", 1, **said, member_epoch=epoch, topic_partitions=[])
+            assert answer["error_code"] == 0
 
         wanted: list[dict[str, Any]] = [
             {"operation": "authenticate", "principal": "ann", "verdict": "ok"},
             {"operation": "group_join", "principal": "ann", "key": "groups/mine-4", "verdict": "ok"},
             {"operation": "group_join", "principal": "ann", "key": "groups/theirs", "verdict": "denied"},
+            {"operation": "group_join", "principal": "ann", "key": "groups/mine-7", "verdict": "ok"},
+            {"operation": "group_leave", "principal": "ann", "key": "groups/mine-7", "verdict": "ok"},
         ]
         wait_for_lines(folder, wanted)
     content = b"".join(path.read_bytes() for _, path in files_of(folder))

@@ -15,6 +15,7 @@ from raftmeta.doors.kafka.audit cimport audit_names_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bool, get_end, get_tags, get_text,
                                          put_array, put_bytes, put_int16, put_int32, put_tags, put_text,
                                          put_text_null, put_word)
+from raftmeta.doors.kafka.consumer_state cimport consumer_group_state, consumer_group_word
 from raftmeta.doors.kafka.group_state cimport (GroupWalk, group_find, group_key_of, group_next, group_root, group_walk,
                                                member_said)
 from raftmeta.doors.kafka.protocol cimport (KAFKA_GROUP_AUTHORIZATION_FAILED, KAFKA_INVALID_GROUP_ID, KAFKA_OK)
@@ -22,7 +23,7 @@ from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_be
                                          request_command, request_pin, request_reader, task_error)
 from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_TOMBSTONE, Entry, entry_key, entry_value
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE,
-                                             GROUP_STATE_END, GroupRecord, MemberRecord, group_read)
+                                             GROUP_STATE_END, GroupRecord, MemberRecord, group_is_consumer, group_read)
 from raftmeta.machine.tree cimport Cursor, cursor_next, cursor_seek
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.commands cimport COMMAND_GROUPS, KEY_BYTES_MAX, Bytes, command_clear
@@ -32,6 +33,8 @@ cdef enum:
     NOT_ASKED = -2147483648         # authorized operations
     VERSION_OF_STATES = 4           # of ListGroups
     VERSION_OF_TYPES = 5
+    LIST_CLASSIC = 1                # types of groups
+    LIST_CONSUMER = 2
     WAITS = 0x7FFF                  # in the place of a code: its command is on its way
 
 
@@ -122,7 +125,9 @@ cdef void _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer
     elif not access_group(door, request, &key, False):
         code = KAFKA_GROUP_AUTHORIZATION_FAILED
     else:
-        is_there = group_find(door, &key, &group)
+        is_there = group_find(door, &key, &group) and not group_is_consumer(&group)
+        if not is_there:
+            memset(&group, 0, sizeof(group))
     put_int16(writer, code)
     put_text(writer, name)
     put_word(writer, NO_WORD if code != KAFKA_OK else _word(group.meta.state if is_there else <uint8_t>GROUP_STATE_END))
@@ -160,39 +165,49 @@ cdef void describe_groups_go(KafkaDoor* door, KafkaRequest* request) noexcept no
 
 
 # --- ListGroups -------------------------------------------------------------------------------------------------------
-# States go into door.pairs. *is_classic: groups of the type that we have are asked for.
-cdef bint _read_list(KafkaDoor* door, const KafkaRequest* request, bint* is_classic) noexcept nogil:
+# States go into door.pairs. types: those that are asked for, of LIST_*.
+cdef bint _read_list(KafkaDoor* door, const KafkaRequest* request, uint8_t* types) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
     cdef int32_t count
     cdef Bytes type
-    is_classic[0] = True
+    types[0] = LIST_CLASSIC | LIST_CONSUMER
     door.pairs.clear()
     if request.version >= VERSION_OF_STATES and not _read_names(door, &reader):
         return False
     if request.version >= VERSION_OF_TYPES:
         count = get_array(&reader)
-        is_classic[0] = count <= 0
+        if count > 0:
+            types[0] = 0
         for _ in range(count):
             type = get_text(&reader)
-            is_classic[0] = is_classic[0] or _is_word(&type, b"classic") or _is_word(&type, b"Classic")
+            if _is_word(&type, b"classic") or _is_word(&type, b"Classic"):
+                types[0] |= LIST_CLASSIC
+            if _is_word(&type, b"consumer") or _is_word(&type, b"Consumer"):
+                types[0] |= LIST_CONSUMER
     get_tags(&reader)
     return get_end(&reader)
 
 
 cdef void list_groups_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    cdef bint is_classic
-    if _read_list(door, request, &is_classic):
+    cdef uint8_t types
+    if _read_list(door, request, &types):
         request.round = round_ask(&door.desk)
     else:
         reply_fail(door, request)
 
 
-cdef bint _is_asked(const KafkaDoor* door, uint8_t state) noexcept nogil:
+cdef bint _is_asked(const KafkaDoor* door, const char* state) noexcept nogil:
     cdef size_t i
     for i in range(door.pairs.size):
-        if _is_word(&door.pairs.data[i], _word(state)):
+        if _is_word(&door.pairs.data[i], state):
             return True
     return door.pairs.size == 0
+
+
+cdef const char* _state_of(KafkaDoor* door, const Bytes* key, const GroupRecord* group) noexcept nogil:
+    if group_is_consumer(group):
+        return consumer_group_word(consumer_group_state(door, key, group))
+    return _word(group.meta.state)
 
 
 # The next group at or behind the cursor. Members are passed by a seek. False: there are no more.
@@ -219,15 +234,19 @@ cdef bint _next_group(KafkaDoor* door, Cursor* cursor, Bytes* key, GroupRecord* 
 
 
 # Those that are asked for. writer NULL: they are counted only.
-cdef uint32_t _put_groups(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer) noexcept nogil:
+cdef uint32_t _put_groups(KafkaDoor* door, KafkaRequest* request, uint8_t types, KafkaWriter* writer) noexcept nogil:
     cdef Bytes root = group_root()
     cdef GroupRecord group
     cdef Cursor cursor
     cdef Bytes key, name
+    cdef const char* state
     cdef uint32_t count = 0
     cursor_seek(&cursor, door.desk.pinned, root.data, <uint16_t>root.length)
     while _next_group(door, &cursor, &key, &group):
-        if not _is_asked(door, group.meta.state) or not access_group(door, request, &key, False):
+        if not types & (LIST_CONSUMER if group_is_consumer(&group) else LIST_CLASSIC):
+            continue
+        state = _state_of(door, &key, &group)
+        if not _is_asked(door, state) or not access_group(door, request, &key, False):
             continue
         count += 1
         if writer == NULL:
@@ -236,27 +255,26 @@ cdef uint32_t _put_groups(KafkaDoor* door, KafkaRequest* request, KafkaWriter* w
         put_text(writer, &name)
         put_text(writer, &group.type)
         if writer.version >= VERSION_OF_STATES:
-            put_word(writer, _word(group.meta.state))
+            put_word(writer, state)
         if writer.version >= VERSION_OF_TYPES:
-            put_word(writer, b"classic")
+            put_word(writer, b"consumer" if group_is_consumer(&group) else b"classic")
         put_tags(writer)
     return count
 
 
 cdef void list_groups_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaWriter writer
-    cdef bint is_classic
+    cdef uint8_t types
     if not request_pin(door, request):
         return
-    if not _read_list(door, request, &is_classic):
+    if not _read_list(door, request, &types):
         reply_fail(door, request)
         return
     writer = reply_begin(door, request)
     put_throttle(&writer, 1)
     put_int16(&writer, KAFKA_OK)
-    put_array(&writer, _put_groups(door, request, NULL) if is_classic else <uint32_t>0)
-    if is_classic:
-        _put_groups(door, request, &writer)
+    put_array(&writer, _put_groups(door, request, types, NULL))
+    _put_groups(door, request, types, &writer)
     request.is_denied = False           # a group that may not be seen is left out
     put_tags(&writer)
     reply_end(door, request, &writer, KAFKA_OK)

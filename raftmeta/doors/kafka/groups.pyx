@@ -29,7 +29,7 @@ from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_be
                                          request_command, request_pin, request_reader, task_error, task_result)
 from raftmeta.machine.entry cimport Entry
 from raftmeta.machine.group_records cimport (GROUP_COMPLETING, GROUP_EMPTY, GROUP_PREPARING, GROUP_STABLE, GroupRecord,
-                                             MemberRecord)
+                                             MemberRecord, group_is_consumer)
 from raftmeta.status cimport OK, status_t
 from raftmeta.wire.commands cimport COMMAND_GROUPS, KEY_BYTES_MAX, Bytes, command_clear
 from raftmeta.wire.groups cimport (GROUP_ID_BYTES_MAX, GROUP_JOIN, GROUP_LEAVE, GROUP_MEMBERS_MAX,
@@ -90,7 +90,7 @@ cdef struct Asked:
 # The checks of docs/groups.md "Checks", from the member on. KAFKA_OK: *entry is the member, and *group its group.
 cdef int16_t _check(KafkaDoor* door, const Bytes* key, const Asked* asked, GroupRecord* group, MemberRecord* member,
                     const Entry** entry) noexcept nogil:
-    if not group_find(door, key, group):
+    if not group_find(door, key, group) or group_is_consumer(group):
         return KAFKA_UNKNOWN_MEMBER_ID
     entry[0] = group_member(door, key, &asked.member, member)
     if entry[0] == NULL or (asked.instance.length and not _same(&asked.instance, &member.instance)):

@@ -17,15 +17,18 @@ from raftmeta.doors.kafka.access cimport access_change, access_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bool, get_end, get_int32, get_int64,
                                          get_tags, get_text, put_array, put_int16, put_int32, put_int64, put_tags,
                                          put_text)
-from raftmeta.doors.kafka.group_state cimport group_key_of
+from raftmeta.doors.kafka.group_state cimport group_find, group_key_of, group_member
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_LOAD_IN_PROGRESS, KAFKA_GROUP_AUTHORIZATION_FAILED,
                                             KAFKA_INVALID_GROUP_ID, KAFKA_OFFSET_COMMIT, KAFKA_OK,
-                                            KAFKA_TOPIC_AUTHORIZATION_FAILED, KAFKA_UNKNOWN_MEMBER_ID,
+                                            KAFKA_STALE_MEMBER_EPOCH, KAFKA_TOPIC_AUTHORIZATION_FAILED,
+                                            KAFKA_UNKNOWN_MEMBER_ID,
                                             KAFKA_UNKNOWN_SERVER_ERROR, KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
 from raftmeta.doors.kafka.reply cimport (error_of_status, put_throttle, reply_begin, reply_end, reply_fail,
                                          request_pin, request_reader, task_result)
 from raftmeta.doors.kafka.topic_state cimport (offset_find, offset_next, offset_walk, topic_allows, topic_is_name,
                                                topics_command)
+from raftmeta.machine.consumer_records cimport ConsumerRecord, consumer_read
+from raftmeta.machine.group_records cimport GroupRecord, MemberRecord, group_is_consumer
 from raftmeta.machine.rights_state cimport RIGHT_READ
 from raftmeta.machine.topic_records cimport OffsetKey, OffsetRecord
 from raftmeta.machine.tree cimport Cursor
@@ -242,13 +245,36 @@ cdef void _skip_topics(KafkaReader* reader) noexcept nogil:
         get_tags(reader)
 
 
+# A group that is asked for, and by whom.
+cdef struct Asker:
+    Bytes group
+    Bytes member
+    int32_t epoch               # -1: an admin asks
+
+
 # Up to the topics of one group.
-cdef Bytes _read_group(KafkaReader* reader) noexcept nogil:
-    cdef Bytes group = get_text(reader)
+cdef Asker _read_group(KafkaReader* reader) noexcept nogil:
+    cdef Asker asker
+    asker.group = get_text(reader)
+    asker.member = bytes_of(NULL, 0)
+    asker.epoch = -1
     if reader.version >= 9:
-        get_text(reader)
-        get_int32(reader)
-    return group
+        asker.member = get_text(reader)
+        asker.epoch = get_int32(reader)
+    return asker
+
+
+# ConsumerGroup.validateOffsetFetch; other groups take no notice of who asks.
+cdef int16_t _check_asker(KafkaDoor* door, const Bytes* key, const Asker* asker) noexcept nogil:
+    cdef ConsumerRecord consumer
+    cdef MemberRecord member
+    cdef GroupRecord group
+    if asker.member.length == 0 and asker.epoch < 0 or not group_find(door, key, &group) or not group_is_consumer(
+            &group):
+        return KAFKA_OK
+    if group_member(door, key, &asker.member, &member) == NULL or not consumer_read(&member.assignment, &consumer):
+        return KAFKA_UNKNOWN_MEMBER_ID
+    return KAFKA_OK if asker.epoch == consumer.meta.epoch else <int16_t>KAFKA_STALE_MEMBER_EPOCH
 
 
 cdef bint _is_fetch(const KafkaRequest* request) noexcept nogil:
@@ -361,15 +387,17 @@ cdef void _put_all(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer, 
 
 
 cdef int16_t _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* writer, KafkaReader* reader,
-                        const Bytes* group) noexcept nogil:
+                        const Asker* asker) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX] bytes
-    cdef Bytes key = group_key_of(group, bytes)
+    cdef Bytes key = group_key_of(&asker.group, bytes)
     cdef int32_t topics = get_array(reader)
     cdef int16_t code = KAFKA_OK
     if key.length == 0:
         code = KAFKA_INVALID_GROUP_ID
     elif not access_group(door, request, &key, False):
         code = KAFKA_GROUP_AUTHORIZATION_FAILED
+    else:
+        code = _check_asker(door, &key, asker)
     if topics >= 0:
         _put_asked(door, request, writer, reader, &key, topics, code)
     elif code == KAFKA_OK:
@@ -382,7 +410,7 @@ cdef int16_t _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* wri
 cdef void fetch_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     cdef KafkaReader reader = request_reader(request)
     cdef KafkaWriter writer
-    cdef Bytes group
+    cdef Asker asker
     cdef int32_t groups
     cdef int16_t code = KAFKA_OK
     if not request_pin(door, request):
@@ -390,17 +418,17 @@ cdef void fetch_go(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
     writer = reply_begin(door, request)
     put_throttle(&writer, 3)
     if request.version < VERSION_OF_MANY:
-        group = _read_group(&reader)
-        code = _put_group(door, request, &writer, &reader, &group)
+        asker = _read_group(&reader)
+        code = _put_group(door, request, &writer, &reader, &asker)
         if request.version >= 2:
             put_int16(&writer, code)
     else:
         groups = get_array(&reader)
         put_array(&writer, <uint32_t>max(groups, 0))
         for _ in range(groups):
-            group = _read_group(&reader)
-            put_text(&writer, &group)
-            code = _put_group(door, request, &writer, &reader, &group)
+            asker = _read_group(&reader)
+            put_text(&writer, &asker.group)
+            code = _put_group(door, request, &writer, &reader, &asker)
             get_tags(&reader)
             put_int16(&writer, code)
             put_tags(&writer)

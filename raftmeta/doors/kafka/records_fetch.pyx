@@ -4,7 +4,7 @@ FetchManager in FetchSession.scala.
 A fetch that asks for many bytes at least is answered as soon as there is one batch.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.rounds cimport round_ask

@@ -31,6 +31,8 @@ cdef struct KafkaLimits:
     uint32_t session_min_ms         # of members of groups
     uint32_t session_max_ms
     uint32_t initial_delay_ms       # of the first generation of a group
+    uint32_t consumer_session_ms    # of members whose assignments the log decides (KIP-848), and how often they beat
+    uint32_t consumer_beat_ms
     uint32_t members_max            # of a group
     bint needs_rights
     uint64_t value_bytes_max

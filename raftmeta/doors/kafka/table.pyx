@@ -7,6 +7,8 @@ from raftmeta.doors.kafka.cluster cimport (coordinator_begin, describe_cluster_b
                                            metadata_begin, metadata_go)
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_end, get_int32, get_tags, get_text, put_array,
                                          put_int16, put_tags)
+from raftmeta.doors.kafka.consumer_groups cimport (consumer_beat_answered, consumer_beat_begin, consumer_beat_go,
+                                                   consumer_describe_begin, consumer_describe_go)
 from raftmeta.doors.kafka.group_lists cimport (delete_groups_answered, delete_groups_begin, describe_groups_begin,
                                                describe_groups_go, list_groups_begin, list_groups_go)
 from raftmeta.doors.kafka.groups cimport (heartbeat_begin, heartbeat_go, join_answered, join_begin, join_go,
@@ -15,7 +17,8 @@ from raftmeta.doors.kafka.offsets cimport (commit_answered, commit_begin, delete
                                            fetch_go)
 from raftmeta.doors.kafka.own_lists cimport own_list_begin, own_list_go
 from raftmeta.doors.kafka.own_logs cimport own_fetch_begin, own_fetch_go, own_produce_begin, own_produce_go
-from raftmeta.doors.kafka.protocol cimport (KAFKA_ALTER_CONFIGS, KAFKA_API_VERSIONS, KAFKA_CREATE_PARTITIONS,
+from raftmeta.doors.kafka.protocol cimport (KAFKA_ALTER_CONFIGS, KAFKA_API_VERSIONS, KAFKA_CONSUMER_GROUP_DESCRIBE,
+                                            KAFKA_CONSUMER_GROUP_HEARTBEAT, KAFKA_CREATE_PARTITIONS,
                                             KAFKA_CREATE_TOPICS, KAFKA_DELETE_GROUPS, KAFKA_DELETE_RECORDS,
                                             KAFKA_DELETE_TOPICS, KAFKA_DESCRIBE_CLUSTER, KAFKA_DESCRIBE_CONFIGS,
                                             KAFKA_DESCRIBE_GROUPS, KAFKA_FETCH, KAFKA_FIND_COORDINATOR, KAFKA_HEARTBEAT,
@@ -176,6 +179,9 @@ cdef void _fill() noexcept nogil:
     _row(KAFKA_DELETE_GROUPS, 0, 2, 2, 0, AUDIT_GROUP_DELETE, delete_groups_begin, NULL, delete_groups_answered)
     _row(KAFKA_OFFSET_DELETE, 0, 0, NEVER, 0, AUDIT_OFFSET_DELETE, delete_begin, NULL, delete_answered)
     _row(KAFKA_DESCRIBE_CLUSTER, 0, 1, 0, 0, AUDIT_FILLER, describe_cluster_begin, describe_cluster_go, NULL)
+    _row(KAFKA_CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, 0, AUDIT_FILLER, consumer_beat_begin, consumer_beat_go,
+         consumer_beat_answered)
+    _row(KAFKA_CONSUMER_GROUP_DESCRIBE, 0, 1, 0, 0, AUDIT_RANGE, consumer_describe_begin, consumer_describe_go, NULL)
 
 
 memset(&UNKNOWN, 0, sizeof(UNKNOWN))

@@ -12,6 +12,8 @@ from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.topics cimport TopicItem, TopicsRequest
 
+# The prefix of all topics' keys: the root of every request for topics.
+cdef Bytes topic_root() noexcept nogil
 # Whether a topic may be called so (org.apache.kafka.common.internals.Topic.validate).
 cdef bint topic_is_name(const Bytes* name) noexcept nogil
 # The entry of a topic, and its key. Windows of the record point into the state. NULL: there is no such topic.

@@ -25,7 +25,7 @@ cdef const char* ROOT = b"kafka-topics/"
 
 
 # The prefix of all topics' keys: the root of every request for topics.
-cdef inline Bytes _root() noexcept nogil:
+cdef Bytes topic_root() noexcept nogil:
     return bytes_of(<const uint8_t*>ROOT, ROOT_BYTES)
 
 
@@ -50,7 +50,7 @@ cdef inline bint _read(const Entry* entry, TopicRecord* topic) noexcept nogil:
 
 
 cdef const Entry* topic_entry(KafkaDoor* door, const Bytes* name, OffsetKey* key, TopicRecord* topic) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef const Entry* entry
     if name.length == 0 or name.length > TOPIC_NAME_BYTES_MAX or not topic_key(&root, name, key):
         return NULL
@@ -101,7 +101,7 @@ cdef bint _note_all(KafkaDoor* door) noexcept nogil:
 
 cdef bint _find_noted(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRecord* topic) noexcept nogil:
     cdef const uint32_t* place = door.topic_places.find(_half(id))
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef const Entry* entry
     cdef OffsetKey key
     if place == NULL:
@@ -122,12 +122,12 @@ cdef bint topic_find_id(KafkaDoor* door, const uint8_t* id, Bytes* name, TopicRe
 
 # --- all of them ------------------------------------------------------------------------------------------------------
 cdef void topic_walk(KafkaDoor* door, Cursor* cursor) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cursor_seek(cursor, door.desk.pinned, root.data, <uint16_t>root.length)
 
 
 cdef bint topic_next(Cursor* cursor, Bytes* name, TopicRecord* topic) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef const Entry* entry
     while cursor.entry != NULL:
         entry = cursor.entry
@@ -151,7 +151,7 @@ cdef bint topic_config(const TopicRecord* topic, const Bytes* name, Bytes* value
 
 cdef bint topic_allows(KafkaDoor* door, KafkaRequest* request, uint8_t rights, const Bytes* name) noexcept nogil:
     cdef uint8_t[KEY_BYTES_MAX + 1] high
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     cdef Bytes end
     cdef OffsetKey key
     if not topic_key(&root, name, &key):
@@ -225,7 +225,7 @@ cdef bint offset_next(KafkaDoor* door, const OffsetKey* head, Cursor* cursor, Of
 # --- commands ---------------------------------------------------------------------------------------------------------
 cdef bint topics_command(KafkaDoor* door, KafkaRequest* request, const TopicsRequest* asked, const TopicItem* items,
                          uint32_t count, uint64_t after, status_t* status) noexcept nogil:
-    cdef Bytes root = _root()
+    cdef Bytes root = topic_root()
     door.request.clear()
     status[0] = topics_encode(&root, asked, items, count, &door.request)
     if status[0] != OK:

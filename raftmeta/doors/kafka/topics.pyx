@@ -16,12 +16,11 @@ from raftmeta.doors.kafka.codec cimport (get_array, get_bool, get_end, get_int16
                                          get_uuid, put_array, put_bool, put_int8, put_int16, put_int32,
                                          put_null_text, put_tags, put_text, put_text_null, put_uuid)
 from raftmeta.doors.kafka.own_leaders cimport OwnLeader, leader_find, leader_note
-from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_INVALID_CONFIG,
-                                            KAFKA_INVALID_PARTITIONS, KAFKA_INVALID_REPLICATION_FACTOR,
-                                            KAFKA_INVALID_REQUEST, KAFKA_INVALID_TOPIC, KAFKA_LEADER_NOT_AVAILABLE,
-                                            KAFKA_OK, KAFKA_REQUEST_TIMED_OUT, KAFKA_TOPIC_AUTHORIZATION_FAILED,
-                                            KAFKA_UNKNOWN_SERVER_ERROR, KAFKA_UNKNOWN_TOPIC_ID,
-                                            KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
+from raftmeta.doors.kafka.protocol cimport (KAFKA_INVALID_CONFIG, KAFKA_INVALID_PARTITIONS,
+                                            KAFKA_INVALID_REPLICATION_FACTOR, KAFKA_INVALID_REQUEST,
+                                            KAFKA_INVALID_TOPIC, KAFKA_LEADER_NOT_AVAILABLE, KAFKA_OK,
+                                            KAFKA_TOPIC_AUTHORIZATION_FAILED, KAFKA_UNKNOWN_SERVER_ERROR,
+                                            KAFKA_UNKNOWN_TOPIC_ID, KAFKA_UNKNOWN_TOPIC_OR_PARTITION)
 from raftmeta.doors.kafka.reply cimport (put_throttle, reply_begin, reply_end, reply_fail, request_pin, request_reader,
                                          task_result)
 from raftmeta.doors.kafka.topic_configs cimport topic_config_may_be

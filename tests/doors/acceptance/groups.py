@@ -28,6 +28,7 @@ from tests.doors.software import (
     KAFKA_CLIENTS,
     KAFKA_CLIENTS_VERSION,
     KAFKA_PYTHON_VERSION,
+    KAFKA_TOOLS,
     KAFKA_VERSION,
     PROGRAMS,
     Jars,
@@ -43,6 +44,7 @@ PARTITIONS = 4
 RECORDS = 40
 SESSION_MS = 6000
 STATIC_SESSION_MS = 45_000  # a program must be back before, also on a busy machine
+CONSUMER_SESSION_S = 20.0  # the same of members whose sessions the server decides
 BEAT_MS = 500
 CHANGE_S = 60.0
 STOP_S = 30.0
@@ -174,6 +176,13 @@ def clients() -> list[Client]:
     ]
 
 
+def clients_of_nodes() -> list[Client]:
+    """Those that are run on nodes of raftmeta. Kafka 3.9 has an early KIP-848, which librdkafka does not use."""
+    path = (("PYTHONPATH", str(kafka_python_clients())),)
+    server = python_client("confluent", "server")
+    return [*clients(), Client("librdkafka consumer", CONFLUENT_VERSION, server, path, leaves_first=True)]
+
+
 class Group:
     """One group of members of one kind, whose programs all end with the context."""
 
@@ -285,6 +294,36 @@ def proven(trial: Trial, tap: AnyTap[KafkaConversation], folder: Path) -> None:
             group.kill()
 
 
+def tools_of_consumers(trial: Trial, address: str, folder: Path, topic: str) -> None:
+    """kafka-consumer-groups.sh of Kafka 4, asked about a consumer group."""
+    client = next(client for client in clients() if client.name == "java 4 consumer")
+    group = Group(client, address, folder, topic)
+    main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    command = [java(), "-Xmx96m", *JAVA, "-cp", KAFKA_TOOLS.class_path(), main, "--bootstrap-server", address]
+    named = ("--group", group.name)
+    asked = (
+        (("--list", "--type"), "Consumer"),
+        (("--describe", *named, "--offsets", "--verbose"), topic),
+        (("--describe", *named, "--state", "--verbose"), "uniform"),
+        (("--describe", *named, "--members", "--verbose"), f"{topic}:0,1,2,3"),
+    )
+    try:
+        with trial.check("kafka-consumer-groups 4: consumer group"):
+            member = group.member()
+            group.share(member)
+            read_all(member)
+            for number, (words, said) in enumerate(asked):
+                log = folder / f"tool{number}.log"
+                run_program([*command, *words], log=log, timeout_s=TOOL_S)
+                assert said in (answer := log.read_text()), f"{words}: no {said!r} in {answer}"
+            member.close()
+            log = folder / "delete.log"
+            run_program([*command, "--delete", *named], log=log, timeout_s=TOOL_S)
+            assert "successful" in (answer := log.read_text()), answer
+    finally:
+        group.kill()
+
+
 def tools(trial: Trial, address: str, folder: Path, topic: str) -> None:
     """kafka-consumer-groups.sh, asked for all that it does with a living group, and with an empty one."""
     group = Group(clients()[0], address, folder, topic)
@@ -359,7 +398,8 @@ def make_topics(trial: Trial, address: str, topics: Sequence[str]) -> None:
 def run(trial: Trial, *, only: str = "", write: bool = False) -> None:
     """only: words of names of clients, as `java|aiokafka`."""
     wanted = only.split("|")
-    chosen = [client for client in clients() if any(word in client.name for word in wanted)]
+    known = clients() if trial.kind == "kafka" else clients_of_nodes()
+    chosen = [client for client in known if any(word in client.name for word in wanted)]
     if trial.kind == "kafka":
         on_kafka(trial, chosen, wanted, write=write)
     else:
@@ -373,15 +413,18 @@ def on_nodes(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str]) -> N
     topics = {client.name: f"topic{number}" for number, client in enumerate(chosen)}
     others: dict[str, Callable[[str, Path], None]] = {
         "kafka-consumer-groups": lambda address, place: tools(trial, address, place, "tools"),
+        "kafka-consumer-groups 4": lambda address, place: tools_of_consumers(trial, address, place, "tools4"),
         "connect": lambda address, place: share_connectors(trial, address, place),
     }
     others = {name: doing for name, doing in others.items() if any(word in name for word in wanted)}
     with ExitStack() as stack:
-        nodes = KafkaNodes(trial.folder / "nodes")
+        settings = {"kafka_consumer_session_s": CONSUMER_SESSION_S, "kafka_consumer_beat_s": BEAT_MS / 1000}
+        nodes = KafkaNodes(trial.folder / "nodes", **settings)
         with trial.check("the nodes serve"):
             stack.enter_context(nodes)
         needed = [topics[client.name] for client in chosen if client.has_topic]
         needed += ["tools"] if "kafka-consumer-groups" in others else []
+        needed += ["tools4"] if "kafka-consumer-groups 4" in others else []
         if needed:
             with trial.check("topics are made"):
                 make_topics(trial, nodes.address, needed)
@@ -403,7 +446,11 @@ def on_nodes(trial: Trial, chosen: Sequence[Client], wanted: Sequence[str]) -> N
             except Exception as error:
                 trial.tell(f"{name}: {type(error).__name__}")
         if any(client.name == "java AbstractCoordinator" for client in chosen):
-            outlives_nodes(trial, nodes)
+            outlives_nodes(trial, nodes, Client("AbstractCoordinator", KAFKA_VERSION, own_coordinator, has_topic=False))
+        if any(client.name == "java 4 consumer" for client in chosen):
+            make_topics(trial, nodes.address, ["killed"])
+            consumer = next(client for client in chosen if client.name == "java 4 consumer")
+            outlives_nodes(trial, nodes, consumer, CONSUMER_SESSION_S)
 
 
 def stay_quiet(members: Sequence[Member], shares: list[list[list[str]]], seconds: float) -> None:
@@ -417,22 +464,22 @@ def stay_quiet(members: Sequence[Member], shares: list[list[list[str]]], seconds
     wait_until(over, timeout_s=CHANGE_S, what="the session's time", pause_s=0.1)
 
 
-def outlives_nodes(trial: Trial, nodes: KafkaNodes) -> None:
+def outlives_nodes(trial: Trial, nodes: KafkaNodes, client: Client, session_s: float = SESSION_MS / 1000) -> None:
     """Each node is killed in turn, for longer than a session: nobody is told anything. Then a third member joins."""
-    place = trial.folder / "killed"
+    place = trial.folder / f"killed {client.name}"
     place.mkdir()
-    group = Group(Client("", KAFKA_VERSION, own_coordinator, has_topic=False), nodes.address, place, "killed")
+    group = Group(client, nodes.address, place, "killed")
     try:
-        with trial.check("AbstractCoordinator: each node is killed"):
+        with trial.check(f"{client.name}: each node is killed"):
             members = [group.member() for _ in range(2)]
             group.share(*members)
             shares = [member.shares() for member in members]
             for node in nodes.nodes:
                 node.kill()
-                stay_quiet(members, shares, 2 * SESSION_MS / 1000)
+                stay_quiet(members, shares, session_s + SESSION_MS / 1000)
                 node.begin_start()
                 nodes.cluster.wait_ready()
-        with trial.check("AbstractCoordinator: a member joins after that"):
+        with trial.check(f"{client.name}: a member joins after that"):
             third = group.member()
             wait_until(
                 lambda: all(member.held for member in (*members, third)), timeout_s=CHANGE_S, what="shares for three"

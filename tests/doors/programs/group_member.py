@@ -2,7 +2,8 @@
 
 python group_member.py CLIENT BOOTSTRAP GROUP TOPIC [ASSIGNOR [INSTANCE]]
 
-CLIENT: confluent, aiokafka or kafka_python. ASSIGNOR: by the client's own name for it. INSTANCE: makes it a static
+CLIENT: confluent, aiokafka or kafka_python. ASSIGNOR: by the client's own name for it; "server" for confluent, and the
+server assigns (KIP-848). INSTANCE: makes it a static
 member. SIGTERM closes it. It commits after each batch of records.
 """
 
@@ -40,23 +41,27 @@ def confluent(bootstrap: str, group: str, topic: str, assignor: str, instance: s
     from confluent_kafka import Consumer, KafkaError, KafkaException
 
     ending = Ending()
-    settings = {
+    settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "client.id": "librdkafka",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": BEAT_MS,
     }
-    if assignor:
-        settings["partition.assignment.strategy"] = assignor
+    if assignor == "server":
+        settings["group.protocol"] = "consumer"
+    else:
+        session_ms = STATIC_SESSION_MS if instance else SESSION_MS
+        settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": BEAT_MS}
+        if assignor:
+            settings["partition.assignment.strategy"] = assignor
     if instance:
-        settings |= {"group.instance.id": instance, "session.timeout.ms": STATIC_SESSION_MS}
+        settings["group.instance.id"] = instance
     fatal: list[str] = []
+    refusals = (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID, KafkaError._FATAL)
 
     def failed(error: Any) -> None:
-        if error.fatal() or error.code() in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL):
+        if error.fatal() or error.code() in refusals:
             fatal.append(error.name())
 
     consumer = Consumer({**settings, "error_cb": failed})
