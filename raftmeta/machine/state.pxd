@@ -5,6 +5,7 @@ from raftmeta.machine.group_records cimport MemberView
 from raftmeta.machine.history cimport History
 from raftmeta.machine.leases cimport Lease, Leases
 from raftmeta.machine.plan cimport Plan
+from raftmeta.machine.processes cimport Processes
 from raftmeta.machine.rights_decide cimport SpeakerOf
 from raftmeta.machine.rights_state cimport Denial, Rights
 from raftmeta.machine.sessions cimport Session, Sessions
@@ -21,7 +22,7 @@ from raftmeta.wire.commands cimport Command
 from raftmeta.wire.groups cimport GroupRequest
 
 cdef enum:
-    FORMAT_FEATURE_LEVEL_MAX = 6    # highest level this build can apply
+    FORMAT_FEATURE_LEVEL_MAX = 7    # highest level this build can apply
     LEVEL_OF_USER_MACHINES = 2
     LEVEL_OF_RIGHTS = 3
     LEVEL_OF_ZNODES = 4
@@ -30,6 +31,7 @@ cdef enum:
     LEVEL_OF_JOIN_LEASES = 6    # a join may grant the lease of its member
     LEVEL_OF_TOPICS = 6
     LEVEL_OF_RECORDS = 6
+    LEVEL_OF_PROCESSES = 7      # leases end with the process that keeps them
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
@@ -85,6 +87,7 @@ cdef struct Machine:
     Sessions sessions
     UserMachines users
     Rights rights
+    Processes processes
     index_t applied
     uint64_t revision
     uint64_t compacted
@@ -101,6 +104,7 @@ cdef struct Machine:
     ZnodesRun run
     Vec[Lease*] ending              # leases that go with the plan
     Vec[Entry*] entries             # keys of a lease that ends
+    Vec[uint64_t] left_behind       # sessions or leases of a process that is gone
     Vec[uint8_t] result             # encoded, of the last entry
 
     # Between the applying thread and others; see reads.pyx and trim.pyx.

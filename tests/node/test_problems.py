@@ -20,7 +20,7 @@ from tests.node.test_foreign_text import CLIENT, hello_of, say
 from tests.processes.waiting import free_ports, wait_until
 
 CONFIG = raftmeta.Config(**QUICK)
-LEVEL = 6  # of this version
+LEVEL = 7  # of this version
 ROOT = Path(__file__).parents[2]
 
 

@@ -24,7 +24,7 @@ from tests.processes.waiting import wait_until
 from tests.wire.names import FrameType, Status
 from tests.wire.test_frame import header_of, with_header
 
-LEVEL = 6  # highest feature level of this version
+LEVEL = 7  # highest feature level of this version
 PEER = 1
 FOUNDED = 3
 PROPOSE = 9
