@@ -67,8 +67,8 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATU
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END, COMMAND_RECORDS, COMMAND_RIGHTS,
                                      COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN,
-                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE, Bytes,
-                                     Command, Fence, LeaseItem, command_decode, command_init, command_release,
+                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE,
+                                     Bytes, Command, Fence, LeaseItem, command_decode, command_init, command_release,
                                      result_array, result_begin, result_bytes, result_nil, result_unsigned)
 
 # --- life -------------------------------------------------------------------------------------------------------------
