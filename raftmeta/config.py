@@ -112,6 +112,8 @@ class Config:
     reconnect_min_s, reconnect_max_s: pause between attempts to reach a peer.
     host_watchdog_s: keep this node's leases alive only while Python ran in this process within that time. A hung host
         loses its place, at most that time and the lease's ttl later. 0: keep them alive whatever the host does.
+    leases_end_with_process: end this node's leases as soon as its process is provably gone (docs/leases.md "When the
+        process is gone"). Without it they stay until their time is over.
     close_timeout_s: how long close() takes at most. A quarter of it may go to leaving groups and elections, another
         one to the wait for a new leader, and the rest belongs to the disk.
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
@@ -177,6 +179,7 @@ class Config:
     reconnect_max_s: float = 1.0
     close_timeout_s: float = 10.0
     host_watchdog_s: float = 0.0
+    leases_end_with_process: bool = True
     client_connections_max: int = 10_000
     client_unbound_connections_max: int = 1024
     client_unbound_per_address_max: int = 256

@@ -230,3 +230,36 @@ def hold_gil_often(node: raftmeta.Node, held_s: float, free_s: float, seconds: f
 def processor_s(_node: object) -> float:
     """Processor time of this process, all threads."""
     return time.process_time()
+
+
+# --- the lead of a service --------------------------------------------------------------------------------------------
+
+
+class Standing:
+    """This process's part in an election: its handle, which stays open, and when it was elected last."""
+
+    def __init__(self, election: Any) -> None:
+        self.election = election
+        self.elected_s = 0.0
+
+    def elected(self, _held: Any) -> None:
+        self.elected_s = time.monotonic()
+
+
+STANDING: dict[str, Standing] = {}
+
+
+def stand(node: raftmeta.Node, service: str) -> None:
+    """Become a candidate, until the process ends."""
+    standing = STANDING[service] = Standing(node.election(service))
+    standing.election.nominate(node.name, on_elected=standing.elected, timeout_s=CATCH_UP_S)
+
+
+def elected_s(_node: raftmeta.Node, service: str) -> float:
+    """time.monotonic(), which all processes share, at which this process was told that it leads; 0: never."""
+    return STANDING[service].elected_s
+
+
+def leads(node: raftmeta.Node, service: str) -> bool:
+    """Whether this process leads."""
+    return STANDING[service].election.lead(node.name) is not None

@@ -1,4 +1,8 @@
-"""Without a leader: `kill -9` and a silent partition, until the next acknowledged write. Targets: issue "Speed" 7."""
+"""Without a leader: `kill -9` and a silent partition, until the next acknowledged write. Targets: issue "Speed" 7.
+
+Without a controller: `kill -9` of the process that leads an election of the recipes, until another process is told that
+it is elected. The place is free when its holder is dead (docs/leases.md), and not when its lease ends.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ from tests.processes.waiting import wait_until
 ORDER = 80
 TITLE = "Failover and idling, default settings"
 KILLS = 30
+CONTROLLERS = 50
+SERVICE = "controller"
 PARTITIONS = 5
 IDLE_S = 10.0
 PATIENCE_S = 60.0
@@ -44,6 +50,8 @@ def run(bench: Bench) -> list[Row]:
             rows.append(outage_row("silent partition of the leader", times, [(1.0, 1.0)]))
         if bench.wants("idle"):
             rows.append(idle(bench, cluster))
+        if bench.wants("kill -9 of the controller"):
+            rows.append(controllers(bench, cluster))
     return rows
 
 
@@ -106,3 +114,40 @@ def used_in(cluster: Cluster, seconds: float) -> list[float]:
     began_s = time.monotonic()
     wait_until(lambda: time.monotonic() - began_s >= seconds, timeout_s=seconds + 5, what="time to pass")
     return [member.call(inside.processor_s) - used for member, used in zip(members, before, strict=True)]
+
+
+def controllers(bench: Bench, cluster: Cluster) -> Row:
+    """Each member is a candidate, with the recipe's default time to live; the leading one is killed each time."""
+    for member in cluster.nodes.values():
+        member.call(inside.stand, SERVICE, timeout_s=PATIENCE_S)
+    times = [replaced(bench, cluster, number) for number in range(3 if bench.is_trial else CONTROLLERS)]
+    return outage_row("kill -9 of the controller, until another is elected", times, [(0.5, 0.15), (0.99, 0.5)])
+
+
+def replaced(bench: Bench, cluster: Cluster, number: int) -> float:
+    """Seconds from the signal until the next controller's own process is told that it is elected."""
+    bench.step(f"controller {number + 1}")
+    controller = wait_until(lambda: leading(cluster), timeout_s=PATIENCE_S, what="a controller")
+    survivors = [member for member in cluster.nodes.values() if member is not controller]
+    began_s = time.monotonic()
+    controller.kill()
+    elected_s = wait_until(
+        lambda: latest_after(survivors, began_s), timeout_s=PATIENCE_S, what="another controller", pause_s=0.01
+    )
+    controller.start()
+    controller.call(ready, PATIENCE_S, timeout_s=PATIENCE_S)
+    controller.call(inside.stand, SERVICE, timeout_s=PATIENCE_S)
+    return elected_s - began_s
+
+
+def latest_after(members: list[NodeProcess], began_s: float) -> float | None:
+    """When one of them was elected after that; None: none was."""
+    latest_s: float = max(member.call(inside.elected_s, SERVICE) for member in members)
+    return latest_s if latest_s > began_s else None
+
+
+def leading(cluster: Cluster) -> NodeProcess | None:
+    """The member that leads the election, once all are steady."""
+    if not steady(cluster):
+        return None
+    return next((member for member in cluster.nodes.values() if member.call(inside.leads, SERVICE)), None)

@@ -116,6 +116,9 @@ def compact(revision: int) -> Request[Revision]:
 def grant(lease: int, ttl_ms: int) -> Request[int]:
     """Grant a lease; lease 0: the cluster chooses its id."""
 
+def end_process(member: int, boot: int) -> Request[Revision]:
+    """The processes of that incarnation up to this boot are gone. Raises InvalidArgument."""
+
 def revoke(lease: int) -> Request[Revision]:
     """Revoke a lease."""
 

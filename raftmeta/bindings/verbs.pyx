@@ -20,8 +20,8 @@ from raftmeta.bindings.revision cimport Revision, new_revision
 from raftmeta.bindings.znodes cimport take_root, znodes_are_urgent, znodes_reply, znodes_request
 from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE,
-                                     COMMAND_RIGHTS, COMMAND_USER, COMMAND_ZNODES, OP_ADD, OP_CREATE,
-                                     OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
+                                     COMMAND_PROCESS_END, COMMAND_RIGHTS, COMMAND_USER, COMMAND_ZNODES, OP_ADD,
+                                     OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_KEEP_LEASE, OP_KEEP_VALUE,
                                      OP_MUST_EXIST, OP_PUT, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Command, Op,
                                      command_encode, command_init, command_release)
 
@@ -360,7 +360,8 @@ def txn(compares=(), then=(), otherwise=(), fence=None):
     return request
 
 
-# A command without keys: of a lease, of the history, of a user machine, of rights.
+# A command without keys: of a lease, of a process (its incarnation and boot in the place of id and ttl_ms), of the
+# history, of a user machine, of rights.
 @cython.final
 @cython.no_gc
 cdef class _Own(Request):
@@ -390,8 +391,10 @@ cdef class _Own(Request):
         command.sequence = sequence
         command.lowest_unanswered = lowest_unanswered
         command.fence = self.taken
-        command.id = self.id
-        command.ttl_ms = self.ttl_ms
+        if self.kind == COMMAND_PROCESS_END:
+            command.member, command.boot = self.id, self.ttl_ms
+        else:
+            command.id, command.ttl_ms = self.id, self.ttl_ms
         if self.name is not None:
             take_value(self.name, "name", <uint32_t>len(self.name), &command.name)
             take_value(self.data, "call", self.value_bytes_max, &command.data)
@@ -424,6 +427,15 @@ def grant(lease, uint64_t ttl_ms):
 def revoke(uint64_t lease):
     cdef _Own request = _own(COMMAND_LEASE_REVOKE, PURPOSE_REVISION)
     request.id = lease
+    return request
+
+
+def end_process(member, boot):
+    cdef _Own request = _own(COMMAND_PROCESS_END, PURPOSE_REVISION)
+    take_number(member, "member", _UNSIGNED_MAX, &request.id)
+    take_number(boot, "boot", _NUMBER_MAX, &request.ttl_ms)
+    if not (request.id and request.ttl_ms):
+        raise InvalidArgument(f"member {member} and boot {boot} name no process: Node.status() has them", field="boot")
     return request
 
 

@@ -1,7 +1,8 @@
 # The engine's verbs. One thread at a time; see state.pxd for the struct and ARCHITECTURE.md for one write.
 #
 #     engine_boot                     open folder and log, restore the core (blocks)
-#     engine_wants_link / engine_hello / engine_link_up / engine_link_down / engine_frame     the network
+#     engine_wants_link / engine_hello / engine_link_up / engine_link_down / engine_address_refused /
+#     engine_frame / engine_hung_up   the network
 #     engine_submit                   a caller
 #     engine_job_done                 the disk
 #     engine_run                      time passes, then everything that must happen now: one turn
@@ -40,6 +41,10 @@ cdef status_t engine_link_up(Engine* engine, uint32_t link, const Hello* hello) 
 # A peer answered our HELLO with this reason.
 cdef void engine_refused(Engine* engine, status_t reason) noexcept nogil
 cdef void engine_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil
+# After engine_link_down with was_refused: the address that refused is the one at which that peer answered last.
+cdef void engine_address_refused(Engine* engine, uint32_t link) noexcept nogil
+# A bound inbound connection is closed, by either side.
+cdef void engine_hung_up(Engine* engine, Inbound* inbound) noexcept nogil
 # One whole, sound frame (frame_decode said OK) from a bound inbound connection. Slice: its chunk may be held by the
 # core. Not OK: close the connection.
 cdef status_t engine_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil

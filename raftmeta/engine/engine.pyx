@@ -27,18 +27,20 @@ from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, ca
                                       callers_release, callers_repeat_reads, callers_serve_reads, callers_stop,
                                       callers_submit, callers_submit_client, callers_try_refused,
                                       callers_try_sent_back)
+from raftmeta.engine.deaths cimport deaths_tick
 from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
-                                           housekeeping_release, housekeeping_tick)
+                                           housekeeping_release, housekeeping_stop, housekeeping_tick)
 from raftmeta.engine.invariants cimport BROKEN_MEMBERSHIP_LOGGED
 from raftmeta.engine.lease_pages cimport leases_submit
 from raftmeta.engine.log_jobs cimport (log_jobs_refused, log_jobs_release, log_jobs_strip, log_jobs_submit,
                                        log_jobs_tick)
 from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_release,
                                       members_stop, members_tick)
-from raftmeta.engine.peers cimport (peers_follow_membership, peers_frame, peers_hello, peers_link_down,
-                                    peers_link_of_name, peers_link_up, peers_own_hello, peers_wants_link)
+from raftmeta.engine.peers cimport (peers_address_refused, peers_follow_membership, peers_frame, peers_hello,
+                                    peers_hung_up, peers_link_down, peers_link_of_name, peers_link_up,
+                                    peers_own_hello, peers_wants_link)
 from raftmeta.engine.promises cimport promises_job_back, promises_look, promises_submit
 from raftmeta.engine.sending cimport send_genesis, send_message, send_pings_to_strangers
 from raftmeta.engine.snapshots.install cimport install_run
@@ -118,6 +120,14 @@ cdef void engine_refused(Engine* engine, status_t reason) noexcept nogil:
 cdef void engine_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil:
     if engine.state != ENGINE_STOPPED:
         peers_link_down(engine, link, was_refused)
+
+
+cdef void engine_address_refused(Engine* engine, uint32_t link) noexcept nogil:
+    peers_address_refused(engine, link)
+
+
+cdef void engine_hung_up(Engine* engine, Inbound* inbound) noexcept nogil:
+    peers_hung_up(engine, inbound)
 
 
 cdef status_t engine_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil:
@@ -395,6 +405,8 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if status == OK:
         _look_at_core(engine)
         status = housekeeping_tick(engine)
+    if not is_fatal(status):
+        status = deaths_tick(engine)
     members_tick(engine)
     if not is_fatal(status):
         status = snapshots_tick(engine)
@@ -615,6 +627,7 @@ cdef void engine_stop(Engine* engine, status_t reason) noexcept nogil:
         return
     engine.state = ENGINE_STOPPED
     engine.fatal = reason
+    housekeeping_stop(engine)
     callers_stop(engine)
     user_fetches_stop(engine)
     members_stop(engine)

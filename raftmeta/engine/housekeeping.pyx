@@ -23,9 +23,9 @@ from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_H
                                     EVENT_LEVEL_RISES, EVENT_SESSION_LOST, CommandQueue, Duties, Engine, EngineConfig,
                                     KeepAlive, KeptLease, Link, OwnLeases)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_has_rights,
-                                       machine_lease, machine_session_exists, machine_session_is_owned,
-                                       machine_session_used, machine_status)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+                                       machine_lease, machine_session_exists, machine_session_has_process,
+                                       machine_session_is_owned, machine_session_used, machine_status)
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_PROCESSES
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
                                       buggify)
@@ -55,13 +55,13 @@ cdef inline uint64_t _session_bit() noexcept nogil:
 
 
 # --- commands of the engine itself ------------------------------------------------------------------------------------
-cdef void _begin(Engine* engine, CommandKind kind) noexcept nogil:
+cdef void housekeeping_begin(Engine* engine, CommandKind kind) noexcept nogil:
     command_clear(&engine.scratch)      # a foreign command may have been decoded into it last (engine/peers)
     engine.scratch.kind = kind
 
 
 # Propose engine.scratch; what cannot be proposed now is proposed by a later tick.
-cdef status_t _propose(Engine* engine) noexcept nogil:
+cdef status_t housekeeping_propose(Engine* engine) noexcept nogil:
     cdef Slice payload
     cdef status_t status
     engine.duties.payload.clear()
@@ -94,21 +94,33 @@ cdef status_t _open_session(Engine* engine) noexcept nogil:
     return _propose_session(engine, engine.session.opening)
 
 
+# The session tells whose it is, so that it and its leases end with this process (engine/deaths).
+cdef bint _names_process(const Engine* engine) noexcept nogil:
+    return engine.config.names_process and engine.machine.feature_level >= LEVEL_OF_PROCESSES
+
+
 cdef status_t _propose_session(Engine* engine, uint64_t id) noexcept nogil:
     engine.session.opening_tick = engine.ticks
-    _begin(engine, COMMAND_SESSION_OPEN)
+    housekeeping_begin(engine, COMMAND_SESSION_OPEN)
     engine.scratch.id = id
     engine.scratch.ttl_ms = engine.config.session_ttl_ms
     engine.scratch.window = engine.config.session_window
+    if _names_process(engine):
+        engine.scratch.member = engine.id
+        engine.scratch.boot = engine.boot
     if machine_has_rights(engine.machine):
         engine.scratch.speaker = SPEAKER_NODE
-    return _propose(engine)
+    return housekeeping_propose(engine)
 
 
 # Once rights are configured, only a session that its node has made known as its own may speak for the node. To open it
-# once more says so, and changes nothing else.
+# once more says so, and whose process it is, and changes nothing else.
 cdef status_t _own_session(Engine* engine) noexcept nogil:
-    if (machine_session_is_owned(engine.machine, engine.session.id)
+    cdef bint is_owned = (not machine_has_rights(engine.machine)
+                          or machine_session_is_owned(engine.machine, engine.session.id))
+    cdef bint is_named = (not _names_process(engine)
+                          or machine_session_has_process(engine.machine, engine.session.id))
+    if (is_owned and is_named
             or engine.ticks - engine.session.opening_tick < engine.config.core.election_timeout_ticks):
         return OK
     return _propose_session(engine, engine.session.id)
@@ -190,7 +202,7 @@ cdef status_t _send_keep_alive(Engine* engine) noexcept nogil:
 cdef status_t _send_part(Engine* engine, KeepAlive* fresh, bint keeps_leases) noexcept nogil:
     cdef size_t at = engine.leases.kept.next(0) if keeps_leases else engine.leases.kept.end()
     cdef status_t status
-    _begin(engine, COMMAND_LEASE_KEEP_ALIVE)
+    housekeeping_begin(engine, COMMAND_LEASE_KEEP_ALIVE)
     engine.scratch.session = engine.session.id
     while at < engine.leases.kept.end():
         if _covers(fresh, engine.leases.kept.key_at(at)) and not _add_lease(engine, engine.leases.kept.key_at(at), 0):
@@ -199,7 +211,7 @@ cdef status_t _send_part(Engine* engine, KeepAlive* fresh, bint keeps_leases) no
     if not _add_lease(engine, engine.random.next(engine.random.self) | _session_bit(), 0):
         return NO_MEMORY
     fresh.sent_ns = engine.clock.now_ns(engine.clock.self)      # before it is sent
-    status = _propose(engine)
+    status = housekeeping_propose(engine)
     if status != OK or not keeps_leases:
         return status
     fresh.hash = hash64(0, engine.duties.payload.data, engine.duties.payload.size)
@@ -296,11 +308,11 @@ cdef void housekeeping_drop_lease(OwnLeases* leases, uint64_t lease) noexcept no
 # --- the leader's duties ----------------------------------------------------------------------------------------------
 cdef status_t _expire(Engine* engine, CommandKind kind, uint32_t count) noexcept nogil:
     cdef uint32_t i
-    _begin(engine, kind)
+    housekeeping_begin(engine, kind)
     for i in range(count):
         if not _add_lease(engine, engine.duties.due.data[i], engine.duties.due_deadlines.data[i]):
             return NO_MEMORY
-    return _propose(engine)
+    return housekeeping_propose(engine)
 
 
 # Leases before sessions; nothing is proposed again before the last proposal of this term was applied.
@@ -351,10 +363,10 @@ cdef status_t _propose_compaction(Engine* engine) noexcept nogil:
         kept //= 2
     else:
         return OK
-    _begin(engine, COMMAND_COMPACT)
+    housekeeping_begin(engine, COMMAND_COMPACT)
     mark(MARK_HISTORY_TOO_LARGE)
     engine.scratch.id = machine.revision - kept
-    cdef status_t status = _propose(engine)
+    cdef status_t status = housekeeping_propose(engine)
     if status == OK:
         engine.duties.compaction_proposed = engine.core_status.last + 1
         engine.callers.event(engine.callers.self, EVENT_COMPACTED, engine.scratch.id, 0, 0)
@@ -388,9 +400,9 @@ cdef status_t _propose_level(Engine* engine) noexcept nogil:
         level = min(level, _level_of_member(engine, membership.members[i].id))
     if level <= engine.machine.feature_level:
         return OK
-    _begin(engine, COMMAND_FEATURE_LEVEL)
+    housekeeping_begin(engine, COMMAND_FEATURE_LEVEL)
     engine.scratch.id = level
-    status = _propose(engine)
+    status = housekeeping_propose(engine)
     if status == OK:
         engine.duties.level_proposed = engine.core_status.last + 1
         engine.callers.event(engine.callers.self, EVENT_LEVEL_RISES, level, 0, 0)
@@ -510,7 +522,7 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         status = _open_session(engine)
     elif _keep_alive_is_due(engine) or buggify(BUGGIFY_KEEP_ALIVE_EXTRA):
         status = _send_keep_alive(engine)
-    if not is_fatal(status) and engine.session.id != 0 and machine_has_rights(engine.machine):
+    if not is_fatal(status) and engine.session.id != 0:
         status = _own_session(engine)
     if not is_fatal(status) and engine.core_status.role == LEADER and engine.core_status.is_ready_to_read:
         status = _propose_expiry(engine)
@@ -521,6 +533,14 @@ cdef status_t housekeeping_tick(Engine* engine) noexcept nogil:
         if not is_fatal(status) and engine.ticks % engine.config.core.election_timeout_ticks == 0:
             status = _follow_peers(engine)
     return status if is_fatal(status) else OK
+
+
+cdef void housekeeping_stop(Engine* engine) noexcept nogil:
+    cdef size_t at = engine.leases.kept.next(0)
+    while at < engine.leases.kept.end():
+        engine.callers.lease_kept(engine.callers.self, engine.leases.kept.value_at(at).handle, 0)
+        at = engine.leases.kept.next(at + 1)
+    engine.leases.kept.clear()
 
 
 cdef void housekeeping_release(OwnLeases* leases, Duties* duties) noexcept nogil:

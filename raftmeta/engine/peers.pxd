@@ -16,6 +16,10 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
 # A HELLO between this node and the peer of that name was not welcome, for this status; place < 0: nobody known.
 cdef void peers_note_refusal(Engine* engine, int place, status_t status) noexcept nogil
 cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexcept nogil
+# Its address refused a connection, and it is the one at which this link's HELLO was answered last.
+cdef void peers_address_refused(Engine* engine, uint32_t link) noexcept nogil
+# A connection that a peer opened is closed.
+cdef void peers_hung_up(Engine* engine, Inbound* inbound) noexcept nogil
 cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) noexcept nogil
 
 # A link for every named member; links of names that left are given up.

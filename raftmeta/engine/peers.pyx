@@ -11,6 +11,8 @@ from libc.string cimport memcmp, memcpy, memset
 from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
                              core_peer_event, core_set_time, core_step)
 from raftmeta.engine.callers cimport callers_doubt_lease
+from raftmeta.engine.deaths cimport (DEATH_BYTES, deaths_answered, deaths_heard, deaths_hung_up, deaths_refused,
+                                     deaths_speaks)
 from raftmeta.engine.snapshots.transfer cimport transfer_step
 from raftmeta.engine.state cimport (ASKED_RUNS, ASKED_STEP_MAX, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
                                     EVENT_QUORUM_LOST, ENGINE_GENESIS, ENGINE_RUNNING, AskedRun, Engine, Inbound, Link,
@@ -342,6 +344,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     inbound.link = place
     inbound.was_member = hello.genesis_state != JOINING
     inbound.membership = hello.membership
+    deaths_speaks(engine, inbound)
     return OK
 
 
@@ -361,6 +364,7 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
         peers_note_refusal(engine, <int>link, status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, link, 0)
         return status
+    deaths_answered(at, hello.id, hello.boot)
     at.is_up = True
     at.is_fresh = at.was_asked
     at.was_refused = False
@@ -392,6 +396,14 @@ cdef void peers_link_down(Engine* engine, uint32_t link, bint was_refused) noexc
     engine.callers.event(engine.callers.self, EVENT_LINK_DOWN, link, was_refused, 0)
     if engine.state == ENGINE_RUNNING and at.id != 0:
         core_peer_event(engine.core, event, at.id)
+
+
+cdef void peers_address_refused(Engine* engine, uint32_t link) noexcept nogil:
+    deaths_refused(&engine.links.table[link])
+
+
+cdef void peers_hung_up(Engine* engine, Inbound* inbound) noexcept nogil:
+    deaths_hung_up(engine, inbound)
 
 
 # --- frames in --------------------------------------------------------------------------------------------------------
@@ -560,6 +572,8 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
             status = _step_snapshot(engine, inbound.link, header, frame)
         elif header.type != FRAME_PING:
             status = BAD_FIELD
+        elif header.body_length == DEATH_BYTES:
+            deaths_heard(engine, inbound, frame.data + FRAME_HEADER_BYTES)
     if status != OK and not is_fatal(status):
         engine.counters.frames_refused += 1
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, inbound.link, header.type)

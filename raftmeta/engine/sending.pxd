@@ -1,5 +1,5 @@
 # All that leaves this node for its peers: a core message, a word of genesis or of a snapshot, as a frame on the link.
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.engine.state cimport Engine, Links
 from raftmeta.native.chunks cimport Slice
@@ -20,5 +20,7 @@ cdef void send_snapshot(Engine* engine, uint32_t link, const SnapshotMessage* me
 # A frame that asks nothing of the protocol, to every peer: one that knows this node to be removed closes the
 # connection, and says so when it is opened again.
 cdef void send_pings(Engine* engine) noexcept nogil
+# A frame as those of send_pings, which tells one peer that this node found a process gone.
+cdef void send_death(Engine* engine, int place, member_id_t id, uint64_t boot) noexcept nogil
 # Say something on connections on which nothing else is ever said, so that a dead one breaks.
 cdef void send_pings_to_strangers(Engine* engine) noexcept nogil

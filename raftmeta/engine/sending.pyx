@@ -4,7 +4,7 @@ It decides nothing. It must never queue, wait, or repeat: a frame whose link is 
 wanted it sent repeats what matters.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta._core cimport core_membership
 from raftmeta.engine.promises cimport promises_hold_frame, promises_hold_message
@@ -102,6 +102,15 @@ cdef void send_genesis(Engine* engine) noexcept nogil:
 cdef void _ping(Engine* engine, int place) noexcept nogil:
     engine.body.clear()
     if engine.body.resize(FRAME_HEADER_BYTES):
+        _send(engine, place, FRAME_PING, NULL)
+
+
+cdef void send_death(Engine* engine, int place, member_id_t id, uint64_t boot) noexcept nogil:
+    cdef uint64_t[2] told = [id, boot]
+    if not engine.links.table[place].is_up:
+        return
+    engine.body.clear()
+    if engine.body.resize(FRAME_HEADER_BYTES) and engine.body.append(<const uint8_t*>told, sizeof(told)):
         _send(engine, place, FRAME_PING, NULL)
 
 

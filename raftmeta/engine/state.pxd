@@ -47,6 +47,7 @@ cdef struct EngineConfig:
     uint32_t outstanding_max                # commands of this node that wait for their result; <= session_window
     uint64_t watch_queue_bytes_max
     uint64_t apply_slice_ns                 # at most this long between two looks at the network
+    bint names_process                      # own leases end with this process, when it is provably gone
     uint64_t host_watchdog_ns               # own leases are kept only while the host was seen so lately; 0: always
     uint32_t propose_bytes_max              # payload bytes handed to the core at once
     uint64_t snapshot_log_bytes             # a point comes when so many bytes of records,
@@ -89,6 +90,17 @@ cdef struct AskedRun:
     uint64_t low
     uint64_t high               # 0: none
 
+# Whether the process is gone that answered last at a link's address (engine/deaths).
+cdef struct Death:
+    member_id_t id              # 0: nobody has answered there yet
+    uint64_t boot
+    bint was_refused            # since then, that address refused a connection
+    uint64_t inbound            # number of the connection by which that name speaks to this node; 0: none
+    uint32_t told_by            # other members that found it gone, a bit for each link,
+    uint64_t told_until         # as is, before this tick
+    member_id_t told_leader     # this node told that leader so last,
+    uint64_t told_tick          # then
+
 cdef struct Link:
     uint8_t name_length
     uint8_t address_length
@@ -123,6 +135,7 @@ cdef struct Link:
     index_t lent                # a snapshot was offered to it, 0: none
     uint64_t lent_tick          # when it last said that it wants it
     uint32_t pieces_open        # being read for it
+    Death death
     SnapshotFile given          # it got this file from here, to the end; point.index 0: none
 
 # A connection that a peer opened to us: it only brings frames.
@@ -133,6 +146,7 @@ cdef struct Inbound:
     uint32_t link               # of the peer by name
     bint was_member             # it said that it is part of the cluster, not that it waits to join
     index_t membership          # index of the membership it had in force when it said HELLO
+    uint64_t number             # of this connection, in the order of their HELLOs
 
 # A keep-alive of the engine under way: its payload's hash tells it in the log (it has no sequence of its own).
 cdef struct KeepAlive:
@@ -245,6 +259,7 @@ cdef enum EngineEventType:
     EVENT_SNAPSHOT_LOADED = 31      # at boot: index, 0, 0
     EVENT_SNAPSHOT_DAMAGED = 32     # a sealed file that cannot be used: index (0: the checkpoint), status, 0
     EVENT_LOG_COMPACTED = 33        # index up to which the log may go, 0, 0
+    EVENT_PROCESS_ENDED = 34        # this node proposes: member, boot up to which its processes are gone, 0
 
 # The part that a boot was reading when it failed.
 cdef enum BootPart:
@@ -337,12 +352,16 @@ cdef struct Duties:
     index_t compaction_proposed
     index_t level_proposed
     term_t term                 # in which these were proposed
+    index_t process_proposed    # the end of a process, as expiry_proposed,
+    term_t process_term         # in this term
+    uint64_t successor_tick     # the end of this node's former lives is not proposed again before this tick
     Vec[uint64_t] due
     Vec[uint64_t] due_deadlines
 
 # engine/peers: who is at the other end of a connection.
 cdef struct Links:
     Link[MEMBERS_MAX] table
+    uint64_t inbound_count      # connections of peers that said HELLO so far
     uint64_t membership_count   # how often another membership came into force
     uint64_t membership_seen    # membership_count of the one that the links follow
     uint32_t lost               # voters by name that lost their disks and were not taken back yet, a bit for each link

@@ -101,6 +101,9 @@ class Node(MailboxFace, AioVerbs):
         self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
     ) -> KeyRecord | None:
         """As AioVerbs.get, asked when this is called."""
+    async def report_dead(self, member: int, boot: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """As raftmeta.Node.report_dead."""
+
     async def replicated(self, name: str, cls: type) -> AioUserMachine:
         """Open a user machine on this node: this node's copy of an object of cls that commands change on every node.
 

@@ -26,6 +26,7 @@ from raftmeta.bindings.verbs import grant, revision_of
 from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError, ReadyTimeout
 from raftmeta.face.node import Node as _SyncNode
 from raftmeta.face.audit import AioTold
+from raftmeta.face.deaths import end_of
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.rights import AioAuth
 
@@ -222,6 +223,9 @@ cdef class Node(MailboxFace, AioVerbs):
         return settled_members(self.node)
 
     # --- the node itself ----------------------------------------------------------------------------------------------
+    async def report_dead(self, member, boot, *, timeout_s=5.0):
+        return await self._ask(end_of(member, boot, self.node.status().feature_level), timeout_s)
+
     async def replicated(self, name, cls):
         from raftmeta.face.user_machine import local_copy
         from raftmeta.face.user_machine_aio import AioUserMachine

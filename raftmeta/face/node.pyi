@@ -76,6 +76,14 @@ class Node(NodeBase, Verbs):
         self, key: Key, *, revision: int = 0, local: bool = False, timeout_s: float | None = 5.0
     ) -> KeyRecord | None:
         """As Verbs.get."""
+    def report_dead(self, member: int, boot: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """End the sessions and leases of a node's process at once, on the word of who started it, say a service manager.
+
+        member, boot: `id` and `boot` of that node's status(); earlier boots of its folder end with it. The caller must
+        be certain that the process is gone: one that lives loses all that it holds, and is told. docs/leases.md.
+        Raises NotReady while a member runs a version before feature level 7.
+        """
+
     def replicated(self, name: str, cls: type) -> UserMachine:
         """Open a user machine on this node: this node's copy of an object of cls that commands change on every node.
 

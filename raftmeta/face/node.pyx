@@ -29,6 +29,7 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown,
                              RaftmetaError, ReadyTimeout)
 from raftmeta.face.audit import Told
+from raftmeta.face.deaths import end_of
 from raftmeta.verbs.blocking import Verbs
 from raftmeta.verbs.rights import BlockingAuth
 
@@ -167,6 +168,9 @@ cdef class Node(NodeBase, Verbs):
         if self.trail is None:
             return BlockingAuth(self._ask, self._rights_page)
         return Told(self._ask, self._rights_page, self.trail)
+
+    def report_dead(self, member, boot, *, timeout_s=5.0):
+        return self._ask(end_of(member, boot, self.status().feature_level), timeout_s)
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):

@@ -84,6 +84,7 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.outstanding_max = config.outstanding_max
     into.watch_queue_bytes_max = config.watch_queue_bytes_max
     into.apply_slice_ns = round(config.apply_slice_s * 1e9)
+    into.names_process = config.leases_end_with_process
     into.host_watchdog_ns = round(config.host_watchdog_s * 1e9)
     into.propose_bytes_max = TUNE_PROPOSE_BYTES
     return 0

@@ -8,8 +8,8 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPAC
                                     EVENT_DISK_WAITS, EVENT_FATAL, EVENT_FOUNDED, EVENT_HOST_RESUMED,
                                     EVENT_HOST_STALLED, EVENT_JOINED, EVENT_LEASES_EXPIRED, EVENT_LEVEL_RISES,
                                     EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_LOG_COMPACTED, EVENT_LOG_OPENED, EVENT_NAMED,
-                                    EVENT_PEER_REFUSED, EVENT_QUORUM_LOST, EVENT_READY, EVENT_REMOVED,
-                                    EVENT_SESSION_LOST, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
+                                    EVENT_PEER_REFUSED, EVENT_PROCESS_ENDED, EVENT_QUORUM_LOST, EVENT_READY,
+                                    EVENT_REMOVED, EVENT_SESSION_LOST, EVENT_SNAPSHOT_DAMAGED, EVENT_SNAPSHOT_DUE,
                                     EVENT_SNAPSHOT_FAILED, EVENT_SNAPSHOT_INSTALLED, EVENT_SNAPSHOT_LOADED,
                                     EVENT_SNAPSHOT_OFFERED, EVENT_SNAPSHOT_TAKEN, EVENT_STATE_DIVERGED, EVENT_TRACE,
                                     EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
@@ -75,6 +75,7 @@ _EVENTS = {
     EVENT_SESSION_LOST: ("session_lost", ()),
     EVENT_FATAL: ("stopped", ("status", "errno", "call")),
     EVENT_LEASES_EXPIRED: ("leases_expired", ("count",)),
+    EVENT_PROCESS_ENDED: ("process_ended", ("member", "boot")),
     EVENT_COMPACTED: ("history_compacted", ("floor",)),
     EVENT_HOST_STALLED: ("host_stalled", ("silent_ms",)),
     EVENT_HOST_RESUMED: ("host_resumed", ()),

@@ -25,8 +25,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport LEADER, TRACE_COMMITTED, core_membership
-from raftmeta.engine.engine cimport (engine_add_peer, engine_boot, engine_deadline_ns, engine_frame, engine_hello,
-                                     engine_job_done, engine_link_down, engine_link_up, engine_own_hello,
+from raftmeta.engine.engine cimport (engine_add_peer, engine_address_refused, engine_boot, engine_deadline_ns,
+                                     engine_frame, engine_hello, engine_hung_up, engine_job_done, engine_link_down,
+                                     engine_link_up, engine_own_hello,
                                      engine_refused, engine_release, engine_run, engine_stop, engine_submit,
                                      engine_wants_link)
 from raftmeta.engine.peers cimport peers_note_refusal
@@ -253,6 +254,17 @@ cdef void _on_link_down(void* self, uint32_t link, bint was_refused) noexcept no
     if faults_are_cut(&loop.faults, &loop.engine.links.table[link], FAULT_CUT_TO | FAULT_CUT_FROM):
         was_refused = False
     engine_link_down(&loop.engine, link, was_refused)
+
+
+cdef void _on_address_refused(void* self, uint32_t link) noexcept nogil:
+    cdef Loop* loop = <Loop*>self
+    if not faults_are_cut(&loop.faults, &loop.engine.links.table[link], FAULT_CUT_TO | FAULT_CUT_FROM):
+        engine_address_refused(&loop.engine, link)
+
+
+cdef void _on_hung_up(void* self, uint32_t place) noexcept nogil:
+    cdef Loop* loop = <Loop*>self
+    engine_hung_up(&loop.engine, &loop.inbounds[place])
 
 
 cdef void _on_refused(void* self, status_t status, uint32_t link) noexcept nogil:
@@ -698,6 +710,8 @@ cdef status_t _init_transport(Loop* loop) noexcept nogil:
     port.frame = _on_frame
     port.link_up = _on_link_up
     port.link_down = _on_link_down
+    port.address_refused = _on_address_refused
+    port.hung_up = _on_hung_up
     port.refused = _on_refused
     tls_port_take(&loop.tls)
     loop.expiry_told_days = NEVER_DAYS

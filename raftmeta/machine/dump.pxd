@@ -47,7 +47,9 @@ cdef enum DumpRecord:
     DUMP_LEASE_OWNER = 15       # by id, as the next
     DUMP_SESSION_OWNER = 16
     DUMP_TOKEN = 17             # of rights, by id
-    # 18 to 254 are left for what comes.
+    DUMP_SESSION_PROCESS = 20   # by id, as the next: who opened it,
+    DUMP_LEASE_PROCESS = 21     # ... who alone keeps it
+    # 18, 19 and 22 to 254 are left for what comes.
     DUMP_END = 255
 
 cdef packed struct DumpState:
@@ -131,6 +133,11 @@ cdef packed struct DumpPart:
 cdef packed struct DumpOwner:
     uint64_t id
     uint64_t owner              # number of a user, or OWNER_NODE
+
+cdef packed struct DumpProcess:
+    uint64_t id
+    uint64_t member             # incarnation; 0 and boot 0: several keep the lease
+    uint64_t boot
 
 cdef packed struct DumpEnd:
     uint64_t hash               # of all records before, each with its head: hash64(hash of those before it, record);

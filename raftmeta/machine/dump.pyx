@@ -16,6 +16,7 @@ from raftmeta.machine.history cimport HISTORY_BLOCK_STEPS, HistoryBlock, Step, h
 from raftmeta.machine.invariants cimport BROKEN_DUMP_MOVED
 from raftmeta.machine.leases cimport Lease
 from raftmeta.machine.plan cimport is_live
+from raftmeta.machine.processes cimport Process, processes_of_lease, processes_of_session
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsItem, rights_item, rights_items, rights_lease_owner,
                                       rights_session_owner)
@@ -326,7 +327,9 @@ cdef bint _prepare_lease(Machine* machine, DumpCursor* cursor) noexcept nogil:
     return (_begin_span(cursor, DUMP_LEASE, lease.due.id)
             and _append(&cursor.head, DUMP_LEASE, &fields, sizeof(DumpLease), lease.note, lease.note_length, NULL, 0)
             and _prepare_owner(cursor, DUMP_LEASE_OWNER, lease.due.id,
-                               rights_lease_owner(&machine.rights, lease.due.id)))
+                               rights_lease_owner(&machine.rights, lease.due.id))
+            and _prepare_process(cursor, DUMP_LEASE_PROCESS, lease.due.id,
+                                 processes_of_lease(&machine.processes, lease.due.id)))
 
 cdef bint _prepare_owner(DumpCursor* cursor, uint32_t kind, uint64_t id, uint64_t owner) noexcept nogil:
     cdef DumpOwner fields
@@ -336,6 +339,16 @@ cdef bint _prepare_owner(DumpCursor* cursor, uint32_t kind, uint64_t id, uint64_
     fields.owner = owner
     return (_begin_span(cursor, kind, id)
             and _append(&cursor.head, kind, &fields, sizeof(DumpOwner), NULL, 0, NULL, 0))
+
+cdef bint _prepare_process(DumpCursor* cursor, uint32_t kind, uint64_t id, const Process* process) noexcept nogil:
+    cdef DumpProcess fields
+    if process == NULL:
+        return True
+    fields.id = id
+    fields.member = process.member
+    fields.boot = process.boot
+    return (_begin_span(cursor, kind, id)
+            and _append(&cursor.head, kind, &fields, sizeof(DumpProcess), NULL, 0, NULL, 0))
 
 # A session, or one of its results.
 cdef bint _prepare_session(Machine* machine, DumpCursor* cursor) noexcept nogil:
@@ -350,8 +363,10 @@ cdef bint _prepare_session(Machine* machine, DumpCursor* cursor) noexcept nogil:
     if cursor.next_sequence > session.highest:
         cursor.next_sequence = 0
         cursor.prepared += 1
-        return _prepare_owner(cursor, DUMP_SESSION_OWNER, session.due.id,
-                              rights_session_owner(&machine.rights, session.due.id))
+        return (_prepare_owner(cursor, DUMP_SESSION_OWNER, session.due.id,
+                               rights_session_owner(&machine.rights, session.due.id))
+                and _prepare_process(cursor, DUMP_SESSION_PROCESS, session.due.id,
+                                     processes_of_session(&machine.processes, session.due.id)))
     cursor.next_sequence += 1
     return _encode_result(session, cursor.next_sequence - 1, &cursor.head)
 

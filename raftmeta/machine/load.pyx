@@ -3,10 +3,11 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from raftmeta.machine.dump cimport (DUMP_CHANGE, DUMP_COMMAND, DUMP_END, DUMP_ENDED, DUMP_KEY, DUMP_LEASE,
-                                    DUMP_LEASE_OWNER, DUMP_MACHINE, DUMP_PART, DUMP_RESULT, DUMP_REVISION, DUMP_RIGHTS,
-                                    DUMP_RIGHTS_USER, DUMP_ROLE, DUMP_SESSION, DUMP_SESSION_OWNER, DUMP_STATE,
-                                    DUMP_TOKEN, FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease,
-                                    DumpMachine, DumpOwner, DumpPart, DumpResult, DumpRevision, DumpSession, DumpState,
+                                    DUMP_LEASE_OWNER, DUMP_LEASE_PROCESS, DUMP_MACHINE, DUMP_PART, DUMP_RESULT,
+                                    DUMP_REVISION, DUMP_RIGHTS, DUMP_RIGHTS_USER, DUMP_ROLE, DUMP_SESSION,
+                                    DUMP_SESSION_OWNER, DUMP_SESSION_PROCESS, DUMP_STATE, DUMP_TOKEN,
+                                    FORMAT_DUMP_VERSION, DumpEnd, DumpEnded, DumpHead, DumpLease, DumpMachine,
+                                    DumpOwner, DumpPart, DumpProcess, DumpResult, DumpRevision, DumpSession, DumpState,
                                     DumpVersion)
 from raftmeta.machine.entry cimport (ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET, ENTRY_OFFSETS, ENTRY_RECORDS,
                                      ENTRY_TOPIC)
@@ -15,6 +16,8 @@ from raftmeta.machine.history cimport (History, Step, history_begin_at, history_
                                        history_release, step_changes)
 from raftmeta.machine.leases cimport (FORMAT_TTL_MS_MAX, Lease, Leases, leases_attach, leases_find, leases_grant,
                                       leases_release)
+from raftmeta.machine.processes cimport (Process, Processes, processes_name_lease, processes_name_session,
+                                         processes_release)
 from raftmeta.machine.publish cimport MachineStatus, machine_publish, machine_status
 from raftmeta.machine.record_keys cimport record_is_sound
 from raftmeta.machine.rights cimport (RIGHTS_ITEM_TOKEN, RightsHeadImage, RightsItem, RoleImage, TokenImage,
@@ -24,8 +27,8 @@ from raftmeta.machine.rights_state cimport Rights
 from raftmeta.machine.sessions cimport (FORMAT_ENDED_MAX, Session, Sessions, session_restore_kept, sessions_find,
                                         sessions_release, sessions_remember_ended, sessions_restore)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, FORMAT_SESSION_WINDOW_MAX, LEVEL_OF_CONSUMER_GROUPS,
-                                     LEVEL_OF_GROUPS, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS,
-                                     LEVEL_OF_ZNODES)
+                                     LEVEL_OF_GROUPS, LEVEL_OF_PROCESSES, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS,
+                                     LEVEL_OF_TOPICS, LEVEL_OF_ZNODES)
 from raftmeta.machine.tree cimport (ENTRY_COUNTER, ENTRY_TOMBSTONE, ENTRY_ZNODE, Cursor, Entry, cursor_next,
                                     cursor_seek, entry_key, entry_previous, tree_cut_chain, tree_find, tree_free_entry,
                                     tree_load, tree_load_begin, tree_load_end, tree_new_entry, tree_put, tree_reclaim,
@@ -98,6 +101,8 @@ cdef uint32_t _fields_of(uint32_t kind) noexcept nogil:
         return sizeof(TokenImage)
     if kind == DUMP_LEASE_OWNER or kind == DUMP_SESSION_OWNER:
         return sizeof(DumpOwner)
+    if kind == DUMP_LEASE_PROCESS or kind == DUMP_SESSION_PROCESS:
+        return sizeof(DumpProcess)
     return sizeof(DumpEnd) if kind == DUMP_END else 0
 
 cdef bint _may_follow(Machine* machine, uint32_t kind) noexcept nogil:
@@ -135,12 +140,15 @@ cdef status_t _record(Machine* machine, uint32_t kind, const uint8_t* bytes, uin
     machine.load.kind = kind
     return status
 
-# The loaded base is complete, and the changes since follow; leases, sessions, user machines and rights come anew.
+# The loaded base is complete, and the changes since follow; leases, sessions, their processes, user machines and rights
+# come anew.
 cdef void _begin_difference(Machine* machine) noexcept nogil:
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
     memset(&machine.leases, 0, sizeof(Leases))
     memset(&machine.sessions, 0, sizeof(Sessions))
+    processes_release(&machine.processes)
+    memset(&machine.processes, 0, sizeof(Processes))
     users_release(&machine.users)
     memset(&machine.users, 0, sizeof(UserMachines))
     rights_release(&machine.rights)
@@ -175,6 +183,8 @@ cdef status_t _load(Machine* machine, uint32_t kind, const uint8_t* bytes, uint3
         return _load_session(machine, <const DumpSession*>bytes)
     if kind == DUMP_LEASE:
         return _load_lease(machine, <const DumpLease*>bytes, &rest)
+    if kind == DUMP_LEASE_PROCESS or kind == DUMP_SESSION_PROCESS:
+        return _load_process(machine, kind, <const DumpProcess*>bytes)
     if kind == DUMP_ENDED:
         return _load_ended(machine, (<const DumpEnded*>bytes).id)
     if kind == DUMP_STATE:
@@ -265,6 +275,24 @@ cdef status_t _load_result(Machine* machine, const DumpResult* fields, const Byt
         return BAD_FIELD
     return session_restore_kept(&machine.sessions, machine.load.session, fields.sequence, fields.revision, body.data,
                                 body.length)
+
+# A session has an opener that is known, or it does not stand here.
+cdef status_t _load_process(Machine* machine, uint32_t kind, const DumpProcess* fields) noexcept nogil:
+    cdef bint is_lease = kind == DUMP_LEASE_PROCESS
+    cdef Process process
+    if machine.feature_level < LEVEL_OF_PROCESSES or not _ascends(machine, fields.id):
+        return BAD_FIELD
+    if (fields.member == 0) != (fields.boot == 0) or fields.member == 0 and not is_lease:
+        return BAD_FIELD
+    process.member = fields.member
+    process.boot = fields.boot
+    if is_lease:
+        if leases_find(&machine.leases, fields.id) == NULL:
+            return BAD_FIELD
+        return OK if processes_name_lease(&machine.processes, fields.id, &process) else NO_MEMORY
+    if sessions_find(&machine.sessions, fields.id) == NULL:
+        return BAD_FIELD
+    return OK if processes_name_session(&machine.processes, fields.id, &process) else NO_MEMORY
 
 
 # --- user machines ----------------------------------------------------------------------------------------------------

@@ -64,6 +64,10 @@ cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept no
 # The highest sequence that an applied command of the session had, or declared answered; 0: none.
 cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil
 # Whether rights were ever configured; then a node speaks in a session that it has made known as its own.
+# Whether the process that opened the session is known (machine/processes).
+cdef bint machine_session_has_process(Machine* machine, uint64_t session) noexcept nogil
+# Whether sessions or leases of that incarnation's processes are left, up to this boot.
+cdef bint machine_process_is_known(const Machine* machine, uint64_t member, uint64_t boot) noexcept nogil
 cdef bint machine_has_rights(const Machine* machine) noexcept nogil
 cdef bint machine_session_is_owned(Machine* machine, uint64_t session) noexcept nogil
 # After an install: the kept result of (session, sequence). OK with body; RESULT_EVICTED; NOT_FOUND: not applied yet;

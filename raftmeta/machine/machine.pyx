@@ -29,6 +29,10 @@ from raftmeta.machine.leases cimport (Lease, lease_is_own, leases_attach, leases
 from raftmeta.machine.offsets cimport offsets_run
 from raftmeta.machine.plan cimport (Planned, PlannedZnode, is_live, plan_changes, plan_clear, plan_delete,
                                     plan_release, plan_touch, planned_is_change)
+from raftmeta.machine.processes cimport (Process, processes_hold, processes_lease_ended, processes_leases,
+                                         processes_name_lease, processes_name_session, processes_of_lease,
+                                         processes_of_session, processes_release, processes_session_ended,
+                                         processes_sessions, processes_share_lease)
 from raftmeta.machine.record_logs cimport records_run
 from raftmeta.machine.rights cimport (rights_change, rights_check_token, rights_has_token, rights_lease_ended,
                                       rights_leases_ended, rights_own_lease, rights_own_session, rights_release,
@@ -38,9 +42,9 @@ from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial,
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_CONSUMER_GROUPS, LEVEL_OF_GROUPS,
-                                     LEVEL_OF_JOIN_LEASES, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS,
-                                     LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE, PHASE_IDLE, PHASE_MAKE,
-                                     PHASE_ZNODES)
+                                     LEVEL_OF_JOIN_LEASES, LEVEL_OF_PROCESSES, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS,
+                                     LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE,
+                                     PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
                                     tree_free_entry, tree_new_entry, tree_new_znode, tree_put)
@@ -51,7 +55,8 @@ from raftmeta.machine.znodes cimport (znodes_begin, znodes_keep_lease, znodes_pl
 from raftmeta.native.atomics cimport store_release
 from raftmeta.native.invariants cimport broken
 from raftmeta.native.marks cimport (MARK_COMMAND_OF_ENDED_SESSION, MARK_COMMAND_REPEATED, MARK_HISTORY_COMPACTED,
-                                    MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY, MARK_ZNODE_KEPT_FOR_CHILDREN,
+                                    MARK_LEASE_OF_DEAD_PROCESS, MARK_LEASE_RENEWED, MARK_RENEWED_BEFORE_EXPIRY,
+                                    MARK_SESSION_OF_DEAD_PROCESS, MARK_ZNODE_KEPT_FOR_CHILDREN,
                                     MARK_ZNODE_REQUEST_EARLY, mark)
 from raftmeta.raft.types cimport ENTRY_COMMAND, ENTRY_MEMBERSHIP, ENTRY_NOOP
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISION, GROUP_REFUSED, GROUP_WRITE,
@@ -60,11 +65,11 @@ from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FENCED, FUTURE_REVISIO
                               ZNODE_WRITE, is_fatal)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATURE_LEVEL, COMMAND_GROUPS, COMMAND_KEYS,
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-                                     COMMAND_LEASE_REVOKE, COMMAND_RECORDS, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
-                                     COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN, COMMAND_TOPICS, COMMAND_USER,
-                                     COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE, Bytes, Command, Fence, LeaseItem,
-                                     command_decode, command_init, command_release, result_array, result_begin,
-                                     result_bytes, result_nil, result_unsigned)
+                                     COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END, COMMAND_RECORDS, COMMAND_RIGHTS,
+                                     COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN,
+                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE,
+                                     Bytes, Command, Fence, LeaseItem, command_decode, command_init, command_release,
+                                     result_array, result_begin, result_bytes, result_nil, result_unsigned)
 from raftmeta.wire.groups cimport GROUP_CONSUMER, groups_verb
 
 # --- life -------------------------------------------------------------------------------------------------------------
@@ -91,6 +96,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     history_release(&machine.history)
     leases_release(&machine.leases)
     sessions_release(&machine.sessions)
+    processes_release(&machine.processes)
     users_release(&machine.users)
     rights_release(&machine.rights)
     command_release(&machine.command)
@@ -99,6 +105,7 @@ cdef void machine_destroy(Machine* machine) noexcept nogil:
     machine.members.release()
     machine.ending.release()
     machine.entries.release()
+    machine.left_behind.release()
     machine.result.release()
     tree_destroy(machine.tree)
     free(machine)
@@ -145,7 +152,7 @@ cdef ApplyOutcome _begin(Machine* machine, const Record* record, ApplyResult* re
     if status == NO_MEMORY:
         return _fatal(result, status)
     if status == COMMAND_INVALID and command.kind > COMMAND_GROUPS and command.kind not in (
-            COMMAND_TOPICS, COMMAND_RECORDS):
+            COMMAND_TOPICS, COMMAND_RECORDS, COMMAND_PROCESS_END):
         return _fatal(result, UNKNOWN_ENTRY)
     if status != OK:
         return _answer(machine, record, result, KEY_INVALID if status == KEY_INVALID else <status_t>COMMAND_INVALID)
@@ -278,6 +285,8 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
         return _conclude(machine, record, result, _revoke(machine))
     if command.kind == COMMAND_LEASE_EXPIRE:
         return _conclude(machine, record, result, _expire_leases(machine))
+    if command.kind == COMMAND_PROCESS_END and machine.feature_level >= LEVEL_OF_PROCESSES:
+        return _conclude(machine, record, result, _end_process(machine))
     if command.kind == COMMAND_FEATURE_LEVEL and command.id > FORMAT_FEATURE_LEVEL_MAX:
         return _fatal(result, UNKNOWN_ENTRY)
     status = _run_plain(machine, record)
@@ -317,7 +326,20 @@ cdef status_t _grant(Machine* machine, uint64_t index) noexcept nogil:
     if (status == OK and machine.rights.table != NULL and machine.speaker.user != NULL
             and not rights_own_lease(&machine.rights, id, machine.speaker.user.number)):
         return NO_MEMORY
+    if status == OK and not _keep_for_speaker(machine, id, True):
+        return NO_MEMORY
     return result_unsigned(&machine.transaction.body, id) if status == OK else status
+
+# The lease ends with the process that opened the command's session, if it alone keeps it. A lease of which nobody knows
+# yet who keeps it becomes the process's where is_first.
+cdef bint _keep_for_speaker(Machine* machine, uint64_t lease, bint is_first) noexcept nogil:
+    cdef const Process* speaker = processes_of_session(&machine.processes, machine.command.session)
+    cdef const Process* keeper = processes_of_lease(&machine.processes, lease)
+    if keeper == NULL:
+        return speaker == NULL or not is_first or processes_name_lease(&machine.processes, lease, speaker)
+    if speaker == NULL or speaker.member != keeper.member or speaker.boot != keeper.boot:
+        processes_share_lease(&machine.processes, lease)
+    return True
 
 # A lease past its deadline lives until an entry expires it: a keep-alive that comes first renews it.
 cdef status_t _keep_alive(Machine* machine) noexcept nogil:
@@ -335,6 +357,9 @@ cdef status_t _keep_alive(Machine* machine) noexcept nogil:
         if lease != NULL:
             mark(MARK_LEASE_RENEWED)
             leases_renew(&machine.leases, lease, machine.lease_ms)
+            # Without a sequence: a node's own, for as long as it lives. A caller may renew a lease and leave it alone.
+            if not _keep_for_speaker(machine, lease.due.id, command.sequence == 0):
+                return NO_MEMORY
         if status == OK:
             status = result_unsigned(body, lease.ttl_ms if lease != NULL else 0)
     return status
@@ -408,16 +433,28 @@ cdef status_t _plan_end(Machine* machine, Lease* lease) noexcept nogil:
 
 cdef status_t _open_session(Machine* machine) noexcept nogil:
     cdef const Command* command = &machine.command
+    if command.member != 0 and machine.feature_level < LEVEL_OF_PROCESSES:
+        return COMMAND_INVALID
     cdef status_t status = sessions_open(&machine.sessions, command.id, command.ttl_ms,
                                          min(command.window, machine.limits.session_window), machine.lease_ms)
+    cdef Process process
+    if status == OK and command.member != 0:
+        process.member = command.member
+        process.boot = command.boot
+        if not processes_name_session(&machine.processes, command.id, &process):
+            return NO_MEMORY
     return _own(machine, command.id) if status == OK else status
 
 cdef status_t _close_session(Machine* machine) noexcept nogil:
     cdef Session* session = sessions_find(&machine.sessions, machine.command.id)
     if session == NULL:
         return SESSION_UNKNOWN
-    rights_session_ended(&machine.rights, machine.command.id)
-    return OK if sessions_end(&machine.sessions, session) else NO_MEMORY
+    return OK if _end_session(machine, session) else NO_MEMORY
+
+cdef bint _end_session(Machine* machine, Session* session) noexcept nogil:
+    rights_session_ended(&machine.rights, session.due.id)
+    processes_session_ended(&machine.processes, session.due.id)
+    return sessions_end(&machine.sessions, session)
 
 cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
     cdef const LeaseItem* item
@@ -428,10 +465,38 @@ cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
         session = sessions_find(&machine.sessions, item.lease)
         if session == NULL or not _is_due(session.due.deadline_ms, item, machine.lease_ms):
             continue
-        rights_session_ended(&machine.rights, item.lease)
-        if not sessions_end(&machine.sessions, session):
+        if not _end_session(machine, session):
             return NO_MEMORY
     return OK
+
+# The process is gone: its sessions end, so that nothing that it still has on the way takes effect, and so do the leases
+# that it alone kept. Leases whose keys would make the entry too large are left: the leader names the process again.
+cdef status_t _end_process(Machine* machine) noexcept nogil:
+    cdef const Command* command = &machine.command
+    cdef Vec[uint64_t]* ids = &machine.left_behind
+    cdef Lease* lease
+    cdef status_t status = OK
+    cdef size_t i
+    ids.clear()
+    if not processes_sessions(&machine.processes, command.member, command.boot, ids):
+        return NO_MEMORY
+    for i in range(ids.size):
+        mark(MARK_SESSION_OF_DEAD_PROCESS)
+        if not _end_session(machine, sessions_find(&machine.sessions, ids.data[i])):
+            return NO_MEMORY
+    ids.clear()
+    if not processes_leases(&machine.processes, command.member, command.boot, ids):
+        return NO_MEMORY
+    for i in range(ids.size):
+        lease = leases_find(&machine.leases, ids.data[i])
+        if (machine.plan.changes.size
+                and machine.plan.changes.size + lease.key_count + lease.parent_count > CHANGES_MAX):
+            continue
+        mark(MARK_LEASE_OF_DEAD_PROCESS)
+        status = _plan_end(machine, lease)
+        if status != OK:
+            break
+    return status
 
 # A token comes with its lease and goes with it. The speaker may leave its own name out.
 cdef status_t _change_rights(Machine* machine) noexcept nogil:
@@ -468,6 +533,7 @@ cdef void _end_of_token(Machine* machine, uint64_t id) noexcept nogil:
     cdef Lease* lease = leases_find(&machine.leases, id)
     if lease != NULL and lease.key_count == 0:
         rights_lease_ended(&machine.rights, id)
+        processes_lease_ended(&machine.processes, id)
         leases_end(&machine.leases, lease)
 
 cdef status_t _compact(Machine* machine) noexcept nogil:
@@ -555,6 +621,7 @@ cdef ApplyOutcome _make(Machine* machine, const Record* record, ApplyResult* res
         machine.revision += 1
     while machine.ending.size > 0:
         rights_lease_ended(&machine.rights, machine.ending.back().due.id)
+        processes_lease_ended(&machine.processes, machine.ending.back().due.id)
         leases_end(&machine.leases, machine.ending.back())
         machine.ending.pop()
     if machine.rights.must_show and rights_leases_ended(&machine.rights) != OK:
@@ -674,6 +741,8 @@ cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
         return LEVEL_OF_TOPICS
     if command.kind == COMMAND_RECORDS:
         return LEVEL_OF_RECORDS
+    if command.kind == COMMAND_PROCESS_END or command.member != 0:
+        return LEVEL_OF_PROCESSES
     if command.kind == COMMAND_RIGHTS or command.speaker != SPEAKER_NONE:
         return LEVEL_OF_ZNODES if command.kind == COMMAND_ZNODES else LEVEL_OF_RIGHTS
     if command.kind == COMMAND_ZNODES:
@@ -700,6 +769,12 @@ cdef bint machine_session_exists(Machine* machine, uint64_t session) noexcept no
 cdef uint64_t machine_session_used(Machine* machine, uint64_t session) noexcept nogil:
     cdef const Session* found = sessions_find(&machine.sessions, session)
     return max(found.highest, found.floor - 1) if found != NULL else 0
+
+cdef bint machine_session_has_process(Machine* machine, uint64_t session) noexcept nogil:
+    return processes_of_session(&machine.processes, session) != NULL
+
+cdef bint machine_process_is_known(const Machine* machine, uint64_t member, uint64_t boot) noexcept nogil:
+    return processes_hold(&machine.processes, member, boot)
 
 cdef bint machine_has_rights(const Machine* machine) noexcept nogil:
     return machine.rights.table != NULL

@@ -19,7 +19,7 @@ cdef enum:
     TUNE_RECLAIM_PER_CHANGE = 8         # objects; a put makes at most a path of nodes and one entry
     TUNE_RECLAIM_AT_LEAST = 1024
 
-# Numbers that the state hash covers beside keys, leases, sessions, user machines and rights.
+# Numbers that the state hash covers beside keys, leases, sessions, processes, user machines and rights.
 cdef packed struct CountersImage:
     uint64_t revision
     uint64_t compacted
@@ -63,4 +63,4 @@ cdef void machine_status(const Machine* machine, MachineStatus* status) noexcept
     status.state_hash = hash_plus(
         hash_plus(tree_hash(machine.tree), hash128(FORMAT_COUNTERS_SEED, &counters, sizeof(CountersImage))),
         hash_plus(hash_plus(machine.leases.hash, sessions_hash(<Sessions*>&machine.sessions)),
-                  hash_plus(machine.users.hash, machine.rights.hash)))
+                  hash_plus(hash_plus(machine.users.hash, machine.rights.hash), machine.processes.hash)))

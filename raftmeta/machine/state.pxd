@@ -5,6 +5,7 @@ from raftmeta.machine.group_records cimport MemberView
 from raftmeta.machine.history cimport History
 from raftmeta.machine.leases cimport Lease, Leases
 from raftmeta.machine.plan cimport Plan
+from raftmeta.machine.processes cimport Processes
 from raftmeta.machine.rights_decide cimport SpeakerOf
 from raftmeta.machine.rights_state cimport Denial, Rights
 from raftmeta.machine.sessions cimport Session, Sessions
@@ -31,6 +32,7 @@ cdef enum:
     LEVEL_OF_TOPICS = 6
     LEVEL_OF_RECORDS = 6
     LEVEL_OF_CONSUMER_GROUPS = 7
+    LEVEL_OF_PROCESSES = 7      # leases end with the process that keeps them
 
 cdef enum:
     FORMAT_VALUE_BYTES_MAX = 4 << 20        # the largest that Config.value_bytes_max may be
@@ -86,6 +88,7 @@ cdef struct Machine:
     Sessions sessions
     UserMachines users
     Rights rights
+    Processes processes
     index_t applied
     uint64_t revision
     uint64_t compacted
@@ -102,6 +105,7 @@ cdef struct Machine:
     ZnodesRun run
     Vec[Lease*] ending              # leases that go with the plan
     Vec[Entry*] entries             # keys of a lease that ends
+    Vec[uint64_t] left_behind       # sessions or leases of a process that is gone
     Vec[uint8_t] result             # encoded, of the last entry
 
     # Between the applying thread and others; see reads.pyx and trim.pyx.

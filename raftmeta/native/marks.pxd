@@ -183,6 +183,11 @@ cpdef enum Mark:
     MARK_SESSIONS_EXPIRE                 # sessions of nodes that are gone end
     MARK_WIPED_LEARNER_RETURNS           # a learner returned as another incarnation
     MARK_LEASES_EXPIRE                   # leases that nobody keeps end
+    MARK_LEASE_OF_DEAD_PROCESS           # a lease ended before its time, as its process is gone
+    MARK_SESSION_OF_DEAD_PROCESS         # a session did
+    MARK_PROCESS_SEEN_GONE               # a member told the leader that a process's address refuses
+    MARK_PROCESS_GONE_UNCONFIRMED        # the leader found a process gone, and no majority says so yet
+    MARK_PROCESS_ENDED_BY_SUCCESSOR      # a node ended what its own former life left
     MARK_SESSION_OPENED                  # its own session is in the state
     MARK_HISTORY_TOO_LARGE               # the oldest history is let go
     # callers

@@ -249,6 +249,8 @@ cdef void accepted_close(Transport* transport, uint32_t place) noexcept nogil:
         return
     stream_close(&at.stream)        # this also takes it out of epoll
     _release(transport, at)
+    if at.is_bound:
+        transport.port.hung_up(transport.port.self, place)
     at.is_bound = False
     chunk_drop(at.chunk)
     at.chunk = NULL

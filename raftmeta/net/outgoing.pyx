@@ -79,6 +79,16 @@ cdef void _choose_security(Transport* transport, Outgoing* at, status_t refusal)
         at.is_plain = False
 
 
+# All addresses refused, and the peer answered at one of them: that process is gone.
+cdef bint _was_refused_where_it_answered(const Outgoing* at) noexcept nogil:
+    cdef uint32_t i
+    for i in range(at.address_count):
+        if (at.answered.length != 0 and at.addresses[i].length == at.answered.length
+                and memcmp(&at.addresses[i].storage, &at.answered.storage, at.answered.length) == 0):
+            return True
+    return False
+
+
 # This round of attempts is over.
 cdef void _fail(Transport* transport, uint32_t link) noexcept nogil:
     cdef Outgoing* at = &transport.outgoing[link]
@@ -90,6 +100,8 @@ cdef void _fail(Transport* transport, uint32_t link) noexcept nogil:
     _disconnect(at)
     _wait(transport, link)
     transport.port.link_down(transport.port.self, link, was_refused)
+    if was_refused and _was_refused_where_it_answered(at):
+        transport.port.address_refused(transport.port.self, link)
 
 
 cdef bint _register(Transport* transport, uint32_t link) noexcept nogil:
@@ -189,6 +201,7 @@ cdef void outgoing_want(Transport* transport, uint32_t link, const uint8_t* text
     if at.state != OUTGOING_UNUSED and at.text_length == length and memcmp(at.text, text, length) == 0:
         return
     outgoing_unwant(transport, link)
+    at.answered.length = 0
     memcpy(at.text, text, length)
     at.text_length = length
     at.pause_ns = transport.limits.reconnect_min_ns
@@ -306,6 +319,7 @@ cdef bint _take_reply(Transport* transport, uint32_t link) noexcept nogil:
         status = _read_reply(transport, link)
         if status == OK:
             at.state = OUTGOING_UP
+            at.answered = at.addresses[at.address_position - 1]
             at.up_ns = transport.now_ns
             at.reply.release()
             transport.counters.connected += 1

@@ -31,6 +31,10 @@ cdef struct TransportPort:
     status_t (*frame)(void* self, uint32_t place, const Slice* frame) noexcept nogil
     status_t (*link_up)(void* self, uint32_t link, const Hello* hello) noexcept nogil
     void (*link_down)(void* self, uint32_t link, bint was_refused) noexcept nogil
+    # After link_down with was_refused: the address that refused is the one at which this peer answered last.
+    void (*address_refused)(void* self, uint32_t link) noexcept nogil
+    # An accepted connection is closed that had said HELLO.
+    void (*hung_up)(void* self, uint32_t place) noexcept nogil
     # The transport closed a connection because of what it said, and handed nothing up.
     void (*refused)(void* self, status_t status, uint32_t link) noexcept nogil
 
@@ -74,6 +78,7 @@ cdef struct Outgoing:
     uint32_t address_position   # the address being tried
     uint32_t refused_count      # addresses tried that refused
     SocketAddress[RESOLVED_MAX] addresses
+    SocketAddress answered      # where their HELLO came from last; length 0: nowhere yet
     void* ticket                # with which TLS is resumed (security/tls); NULL: none
     bint is_plain               # this attempt is without TLS: the last one by TLS failed, and plain ones are accepted
     uint64_t retry_ns

@@ -137,7 +137,8 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
     if command.speaker != SPEAKER_NONE:
         return False
     if command.kind == COMMAND_SESSION_OPEN:
-        return command.sequence == 0 and (command.session == 0 or command.session == command.id)
+        return (command.sequence == 0 and command.member == 0
+                and (command.session == 0 or command.session == command.id))
     if command.session == 0 or command.sequence == 0:
         return False
     if command.kind == COMMAND_GROUPS and (command.ttl_ms != 0 or groups_verb(&command.data) == GROUP_CONSUMER):

@@ -13,6 +13,7 @@
 #   expected revisions, sequences, COMPACT revisions, times, pointers, offsets and totals are at most 2^63 - 1; ids may
 #   use all 64 bits;
 #   without a session there is no sequence; lowest_unanswered <= sequence;
+#   a member comes with a boot of 1 .. 2^63 - 1;
 #   a principal has 1 .. PRINCIPAL_BYTES_MAX bytes, and only SPEAKER_CLIENT has one; nothing spoken is spoken again.
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -37,7 +38,8 @@ cdef enum CommandKind:
     COMMAND_LEASE_REVOKE = 3
     COMMAND_LEASE_KEEP_ALIVE = 4    # leases[]
     COMMAND_LEASE_EXPIRE = 5    # leases[] with deadlines; by the leader only, re-checked at apply
-    COMMAND_SESSION_OPEN = 6    # session id chosen by the opener (random), ttl_ms, window
+    COMMAND_SESSION_OPEN = 6    # session id chosen by the opener (random), ttl_ms, window; from feature level 7 a node
+                                # adds member and boot, so that the session ends with its process
     COMMAND_SESSION_CLOSE = 7
     COMMAND_SESSION_EXPIRE = 8  # like LEASE_EXPIRE for sessions
     COMMAND_COMPACT = 9         # history floor moves to revision
@@ -54,6 +56,8 @@ cdef enum CommandKind:
                                 # COMMAND_INVALID below feature level 6
     COMMAND_RECORDS = 19        # pointer = after, name = key of the log, data = the request (wire/records);
                                 # COMMAND_INVALID below feature level 6
+    COMMAND_PROCESS_END = 20    # member, boot: those of its processes are gone, up to this boot; COMMAND_INVALID below
+                                # feature level 7
 
 # FORMAT_: in the place of a command's kind: a speaker, a principal, a rights' revision, and then the command as bytes.
 cdef enum:
@@ -148,6 +152,8 @@ cdef struct Command:
                                 # lease of the member (GROUPS)
     uint64_t ttl_ms
     uint32_t window             # SESSION_OPEN: results kept at most
+    uint64_t member             # SESSION_OPEN, PROCESS_END: incarnation, and
+    uint64_t boot               # ... boot number of a process; 0 and 0: none
     Bytes name                  # USER, USER_DUMP: name of the machine; RIGHTS: of a user or role; ZNODES: root of
                                 # the tree; GROUPS: key of the group; TOPICS: root of the topics; RECORDS: key of a log
     Bytes data

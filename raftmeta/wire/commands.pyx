@@ -96,6 +96,7 @@ cdef enum CommandField:
     COMMAND_FIELD_DEADLINES = 1 << 8    # [[lease, deadline_ms], ...]
     COMMAND_FIELD_PLACE = 1 << 9        # pointer, offset, total: of a part of a dump
     COMMAND_FIELD_POINTER = 1 << 10
+    COMMAND_FIELD_PROCESS = 1 << 11     # member, boot
 
 cdef struct CommandSchema:
     uint32_t fields                     # 0: no such command
@@ -104,7 +105,8 @@ cdef struct CommandSchema:
 cdef inline CommandSchema _command_schema_of(uint32_t fields) noexcept nogil:
     cdef CommandSchema schema
     schema.fields = fields
-    schema.elements = ENVELOPE_ELEMENTS + popcount(fields) + (2 if fields & COMMAND_FIELD_PLACE else 0)
+    schema.elements = (ENVELOPE_ELEMENTS + popcount(fields) + (2 if fields & COMMAND_FIELD_PLACE else 0)
+                       + (1 if fields & COMMAND_FIELD_PROCESS else 0))
     return schema
 
 cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
@@ -134,7 +136,16 @@ cdef inline CommandSchema _command_schema(uint8_t kind) noexcept nogil:
         return _command_schema_of(COMMAND_FIELD_ID | COMMAND_FIELD_NAME | COMMAND_FIELD_DATA)
     if kind == COMMAND_TOPICS or kind == COMMAND_RECORDS:
         return _command_schema_of(COMMAND_FIELD_NAME | COMMAND_FIELD_DATA | COMMAND_FIELD_POINTER)
+    if kind == COMMAND_PROCESS_END:
+        return _command_schema_of(COMMAND_FIELD_PROCESS)
     return _command_schema_of(0)
+
+# Fields that some commands of a kind have and some do not: with them.
+cdef inline CommandSchema _command_schema_with(uint8_t kind) noexcept nogil:
+    cdef CommandSchema schema = _command_schema(kind)
+    if kind == COMMAND_GROUPS:
+        return _command_schema_of(schema.fields | COMMAND_FIELD_TTL)
+    return _command_schema_of(schema.fields | COMMAND_FIELD_PROCESS) if kind == COMMAND_SESSION_OPEN else schema
 
 
 # --- what fields may hold ---------------------------------------------------------------------------------------------
@@ -218,8 +229,11 @@ cdef status_t _check_command(const Command* command, uint32_t fields) noexcept n
             or not fields & COMMAND_FIELD_TXN and command.txns.size
             or not fields & (COMMAND_FIELD_LEASES | COMMAND_FIELD_DEADLINES) and command.leases.size
             or not fields & (COMMAND_FIELD_PLACE | COMMAND_FIELD_POINTER) and command.pointer
-            or not fields & COMMAND_FIELD_PLACE and command.offset | command.total):
+            or not fields & COMMAND_FIELD_PLACE and command.offset | command.total
+            or not fields & COMMAND_FIELD_PROCESS and command.member | command.boot):
         return COMMAND_INVALID
+    if fields & COMMAND_FIELD_PROCESS and (command.member == 0 or command.boot == 0 or command.boot > number_max()):
+        return BAD_FIELD
     if command.kind == COMMAND_GROUPS:
         return _check_group(command, fields)
     if command.kind == COMMAND_TOPICS:
@@ -290,9 +304,8 @@ cdef status_t command_decode(const uint8_t* payload, uint32_t length, Command* c
     cdef CommandSchema schema = _command_schema(command.kind)
     if not schema.fields:
         return COMMAND_INVALID
-    if elements == schema.elements + 1 and command.kind == COMMAND_GROUPS:
-        schema.fields |= COMMAND_FIELD_TTL
-        schema.elements += 1
+    if elements != schema.elements:
+        schema = _command_schema_with(command.kind)
     if elements != schema.elements:
         return BAD_FIELD
     if schema.fields & COMMAND_FIELD_TXN:
@@ -389,6 +402,11 @@ cdef void _read_fields(Reader* reader, Command* command, uint32_t fields) noexce
         command.total = read_uint(reader, number_max())
     if fields & COMMAND_FIELD_POINTER:
         command.pointer = read_uint(reader, number_max())
+    if fields & COMMAND_FIELD_PROCESS:
+        command.member = read_uint(reader, unsigned_max())
+        command.boot = read_uint(reader, number_max())
+        if command.member == 0 or command.boot == 0:
+            read_fail(reader, BAD_FIELD)
 
 cdef void _read_leases(Reader* reader, Command* command, bint has_deadlines) noexcept nogil:
     cdef uint32_t count = read_array_max(reader, LEASES_MAX)
@@ -545,9 +563,8 @@ cdef status_t command_encode(const Command* command, Vec[uint8_t]* out) noexcept
     cdef Writer writer = writer_at(out)
     cdef CommandSchema schema = _command_schema(command.kind)
     cdef uint32_t operations_left = OPS_MAX
-    if command.kind == COMMAND_GROUPS and command.ttl_ms != 0:
-        schema.fields |= COMMAND_FIELD_TTL
-        schema.elements += 1
+    if command.kind == COMMAND_GROUPS and command.ttl_ms or command.kind == COMMAND_SESSION_OPEN and command.member:
+        schema = _command_schema_with(command.kind)
     if command.speaker != SPEAKER_NONE:
         return _encode_spoken(command, out)
     write_fail(&writer, _check_envelope(command.session, command.sequence, command.lowest_unanswered, &command.fence))
@@ -669,6 +686,9 @@ cdef void _write_fields(Writer* writer, const Command* command, uint32_t fields)
         write_uint(writer, command.total)
     if fields & COMMAND_FIELD_POINTER:
         write_uint(writer, command.pointer)
+    if fields & COMMAND_FIELD_PROCESS:
+        write_uint(writer, command.member)
+        write_uint(writer, command.boot)
 
 cdef void _write_leases(Writer* writer, const Command* command, bint has_deadlines) noexcept nogil:
     cdef const LeaseItem* item

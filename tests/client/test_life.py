@@ -98,3 +98,36 @@ def test_a_node_that_is_closed_answers_whoever_waits(tmp_path: Path) -> None:
             client.get("k", timeout_s=0.2)
         with pytest.raises(raftmeta.Withdrawn):
             client.put("k", "2", timeout_s=0.2)
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+def test_a_client_that_closes_gives_its_leases_back_at_once(tmp_path: Path, face: str) -> None:
+    """All of them, in several rounds where they are many; those of other clients stay."""
+    port, client_port = free_ports(2)
+    url = f"raft://127.0.0.1:{client_port}"
+
+    async def come_and_go() -> None:
+        async with raftmeta.aio.Client(url) as visitor:
+            leases = [await visitor.lease(60.0) for _ in range(3)]
+            for number, lease in enumerate(leases):
+                await visitor.put(f"gone/{number}", b"", lease=lease)
+
+    with raftmeta.Node(
+        "a",
+        peers={"a": f"127.0.0.1:{port}"},
+        client_listen=f"127.0.0.1:{client_port}",
+        data_dir=tmp_path / "a",
+        config=raftmeta.Config(**QUICK),
+    ) as node:
+        node.ready(30)
+        with raftmeta.Client(url) as other:
+            other.put("stays", b"", lease=other.lease(60.0))
+            if face == "asyncio":
+                asyncio.run(come_and_go())
+            else:
+                with raftmeta.Client(url) as visitor:
+                    leases = [visitor.lease(60.0) for _ in range(300)]
+                    for number, lease in enumerate(leases):
+                        visitor.put(f"gone/{number}", b"", lease=lease)
+                assert not any(lease.held() for lease in leases)
+            assert [record.key for record in node.range(prefix="").records] == [b"stays"]

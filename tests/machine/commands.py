@@ -55,7 +55,7 @@ MEMBERSHIP = 3
 # Commands, operations, flags and compares (raftmeta/wire/commands.pxd).
 KEYS, GRANT, REVOKE, KEEP_ALIVE, EXPIRE, OPEN, CLOSE, SESSION_EXPIRE, COMPACT, LEVEL, USER, USER_DUMP = range(1, 13)
 PUT, CREATE, UPDATE, DELETE, DELETE_RANGE, GET, RANGE, ADD, TXN = range(1, 10)
-SPOKEN, RIGHTS, ZNODES, GROUPS, TOPICS, RECORDS = 13, 14, 15, 16, 18, 19
+SPOKEN, RIGHTS, ZNODES, GROUPS, TOPICS, RECORDS, PROCESS_END = 13, 14, 15, 16, 18, 19, 20
 BY_NODE, BY_CLIENT = 1, 2
 READ, WRITE, WATCH, HOLD, MEMBER, SNAPSHOT, ADMIN = (1 << bit for bit in range(7))
 ENABLE, DISABLE, USER_PUT, USER_REMOVE, ROLE_PUT, ROLE_REMOVE, GRANT_RIGHT, REVOKE_RIGHT, BIND, UNBIND = range(1, 11)
@@ -148,8 +148,14 @@ def expire(*items: tuple[int, int]) -> bytes:
     return command(EXPIRE, [list(item) for item in items])
 
 
-def open_session(opened: int, ttl_ms: int = 1000, window: int = 100, **envelope: Any) -> bytes:
-    return command(OPEN, opened, ttl_ms, window, **envelope)
+def open_session(
+    opened: int, ttl_ms: int = 1000, window: int = 100, process: tuple[int, int] | None = None, **envelope: Any
+) -> bytes:
+    return command(OPEN, opened, ttl_ms, window, *(process or ()), **envelope)
+
+
+def end_process(member: int, boot: int, **envelope: Any) -> bytes:
+    return command(PROCESS_END, member, boot, **envelope)
 
 
 def close_session(closed: int, **envelope: Any) -> bytes:

@@ -133,6 +133,12 @@ PROFILES: dict[str, dict[str, int]] = {
         "nodes": 3, "host_watchdog_ms": 200, "lease_ttl_ms": 600, "hang_ppm": 900_000, "fault_gap_us": 500_000,
         "client_gap_us": 3_000,
     },
+    # Processes end and begin again, and clients hold leases.
+    "deaths": {
+        "nodes": 3, "crash_ppm": 500_000, "partition_ppm": 600_000, "isolate_ppm": 200_000, "transfer_ppm": 200_000,
+        "fault_gap_us": 150_000, "down_us": 400_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
+        "lease_ttl_ms": 3_000,
+    },
     # Logs have no room for growth most of the time.
     "full": {
         "nodes": 3, "free_bytes_min": 65_536, "full_ppm": 900_000, "fault_gap_us": 200_000, "client_gap_us": 3_000,

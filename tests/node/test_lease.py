@@ -231,7 +231,7 @@ def test_a_lease_of_an_idle_cluster_ends_in_time_however_often_the_leader_change
     here, for a machine that is busy; the simulator holds the exact bound."""
     ttl_s = 4.0
     gone: queue.Queue[object] = queue.Queue()
-    with running(tmp_path) as nodes:
+    with running(tmp_path, leases_end_with_process=False) as nodes:
         owner = nodes["c"]
         owner.put("idle/k", b"1", lease=owner.lease(ttl_s))
         left = {name: node for name, node in nodes.items() if node is not owner}

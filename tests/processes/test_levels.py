@@ -23,7 +23,7 @@ from tests.processes.test_hostile import KEEP_ALIVE, connect, counted, forge, he
 from tests.processes.waiting import wait_until
 from tests.wire.names import FrameType, Status
 
-LEVEL_MAX = 6
+LEVEL_MAX = 7
 
 
 def file_of_level_one(path: Path) -> Path:

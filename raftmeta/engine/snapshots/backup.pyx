@@ -12,6 +12,7 @@ from raftmeta.engine.snapshots.files cimport Taking, load_begin, load_release, l
 from raftmeta.machine.leases cimport leases_find, leases_renew
 from raftmeta.machine.machine cimport (MachineLimits, MachineStatus, machine_dump_begin, machine_dump_end,
                                        machine_dump_prepare, machine_status)
+from raftmeta.machine.processes cimport processes_session_ended
 from raftmeta.machine.sessions cimport sessions_end, sessions_find
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
@@ -78,9 +79,11 @@ cdef void backup_close(Backup* backup) noexcept nogil:
 
 # --- what changes with the cluster ------------------------------------------------------------------------------------
 cdef status_t _end_sessions(Machine* machine) noexcept nogil:
+    cdef uint64_t id
     while machine.sessions.deadlines.heap.size != 0:
-        if not sessions_end(&machine.sessions,
-                            sessions_find(&machine.sessions, machine.sessions.deadlines.heap.data[0].id)):
+        id = machine.sessions.deadlines.heap.data[0].id
+        processes_session_ended(&machine.processes, id)
+        if not sessions_end(&machine.sessions, sessions_find(&machine.sessions, id)):
             return NO_MEMORY
     return OK
 

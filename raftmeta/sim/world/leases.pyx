@@ -1,7 +1,7 @@
 """Leases under faults: nobody loses one too early, and no keeper believes in one that is gone.
 
-    I17  a lease leaves the state only when the lease clock has reached the deadline that the state showed before, and a
-         deadline never moves back: neither a leader change nor a stall takes remaining time
+    I17  a lease leaves the state only when the lease clock has reached the deadline that the state showed before, or
+         when its process was ended (I60); a deadline never moves back: neither a leader change nor a stall takes time
          while a keeper may believe (until_ns of its engine has not passed), the lease stands in the state of every node
          that knows of it (engine/housekeeping says why). Where clocks drift, less the margin that a keeper keeps back
          for it
@@ -20,6 +20,7 @@ from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.submission cimport SUBMIT_DROP_LEASE, SUBMIT_KEEP_LEASE, Submission, submission_create
 from raftmeta.machine.machine cimport MachineStatus, machine_lease, machine_status
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.sim.world.processes cimport processes_are_ended
 from raftmeta.sim.world.world_state cimport (FAULT_CALLS, FAULT_TRANSFER, SIM_BEGIN_NS, SIM_LEASES, VIOLATION_FATAL,
                                              VIOLATION_LEASE, VIOLATION_NO_MEMORY, SimFaultRates, SimLeaseTruth,
                                              violate)
@@ -83,6 +84,8 @@ cdef void leases_granted(World* world, SimNode* node, index_t index) noexcept no
     if place != NULL:           # else another client took the last one: this lease is kept, and not watched
         place.id = node.lease.id
         place.keeper = node.number
+        place.keeper_id = node.engine.id
+        place.keeper_boot = node.engine.boot
         place.seen_index = index
         place.deadline_ms = 0
     _keep(world, node)
@@ -151,12 +154,14 @@ cdef void _check_late(World* world, SimNode* node, const SimLeaseTruth* lease) n
 
 cdef void _check_gone(World* world, SimNode* node, SimLeaseTruth* lease, uint64_t lease_ms) noexcept nogil:
     cdef SimNode* keeper = &world.nodes[lease.keeper]
-    if lease_ms < lease.deadline_ms:
+    cdef bint is_freed = processes_are_ended(world, lease.keeper_id, lease.keeper_boot, node.engine.applying.applied)
+    if lease_ms < lease.deadline_ms and not is_freed:
         violate(world, VIOLATION_LEASE, node.number, lease_ms, lease.deadline_ms)
     if keeper.lease.id == lease.id and keeper.lease.until_ns > world.now_ns + _drift_ns(world):
         violate(world, VIOLATION_LEASE, node.number, keeper.lease.until_ns, world.now_ns)
     _check_late(world, node, lease)
-    world.counts.leases_expired += 1
+    world.counts.leases_freed += lease_ms < lease.deadline_ms
+    world.counts.leases_expired += lease_ms >= lease.deadline_ms
     memset(lease, 0, sizeof(SimLeaseTruth))
 
 

@@ -12,8 +12,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from raftmeta.engine.engine cimport (engine_frame, engine_hello, engine_link_down, engine_link_up, engine_own_hello,
-                                     engine_wants_link)
+from raftmeta.engine.engine cimport (engine_address_refused, engine_frame, engine_hello, engine_hung_up,
+                                     engine_link_down, engine_link_up, engine_own_hello, engine_wants_link)
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_drop, chunk_hold
 from raftmeta.native.intrinsics cimport hash64, next_random
 from raftmeta.ports cimport NetworkPort
@@ -35,6 +35,7 @@ from raftmeta.wire.messages cimport message_decode
 cdef enum:
     RECONNECT_NS = 10_000_000       # mean wait before a connection is tried again
     DETECT_NS = 1_000_000           # until a reset and a refused reconnect are seen
+    REJECTS_SEED = 0x2e7ec7
     LOOK_NS = 50_000_000            # how often a node looks whom it wants to reach; a loop does every 10 ms
 
 
@@ -81,6 +82,27 @@ cdef void network_node_up(World* world, SimNode* node) noexcept nogil:
             _plan_connect(world, &world.nodes[other], node.number, DETECT_NS)
 
 
+# The other side's connection to this node is closed, and this node knows it.
+cdef void _hung_up(SimNode* node, uint32_t other) noexcept nogil:
+    engine_hung_up(node.engine, &node.inbound[other])
+    node.inbound[other].is_bound = False
+
+
+# Nobody listens at the other side's address, as far as this node can see.
+cdef void _refuse(SimNode* node, int link) noexcept nogil:
+    engine_link_down(node.engine, link, True)
+    engine_address_refused(node.engine, link)
+
+
+# Between these two stands something that resets connections which it does not let through, and refuses new ones. To
+# each of them the other one's process seems to be gone.
+cdef bint _is_rejected(const World* world, uint32_t node, uint32_t other) noexcept nogil:
+    cdef uint64_t draw = hash64(REJECTS_SEED, &world.config.seed, sizeof(uint64_t))
+    cdef uint32_t one = <uint32_t>(draw >> 8) % world.config.nodes
+    cdef uint32_t two = (one + 1) % world.config.nodes
+    return draw & 1 != 0 and one != two and (node == one and other == two or node == two and other == one)
+
+
 cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
     cdef uint32_t other
     cdef int link
@@ -89,12 +111,13 @@ cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
     for other in range(world.config.nodes):
         if other == node.number or not world.nodes[other].is_up:
             continue
-        world.nodes[other].inbound[node.number].is_bound = False
         if is_silent or not _hears(world, other, node.number):
+            world.nodes[other].inbound[node.number].is_bound = False
             continue
+        _hung_up(&world.nodes[other], node.number)
         link = _link_to(&world.nodes[other], node.number)
         if link >= 0:
-            engine_link_down(world.nodes[other].engine, link, True)
+            _refuse(&world.nodes[other], link)
         _plan_connect(world, &world.nodes[other], node.number, RECONNECT_NS)
 
 
@@ -120,10 +143,12 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
     if link < 0 or node.engine.links.table[link].is_up or not engine_wants_link(node.engine, link):
         return
     if not _hears(world, event.node, event.other) or not _hears(world, event.other, event.node):
+        if _is_rejected(world, event.node, event.other):
+            _refuse(node, link)
         _plan_connect(world, node, event.other, RECONNECT_NS)
         return
     if not other.is_up:
-        engine_link_down(node.engine, link, True)
+        _refuse(node, link)
         _plan_connect(world, node, event.other, RECONNECT_NS)
         return
     status = OK
@@ -139,7 +164,7 @@ cdef void network_connect(World* world, const SimEvent* event) noexcept nogil:
 cdef void _hang_up(World* world, SimNode* node, uint32_t other, int link) noexcept nogil:
     engine_link_down(node.engine, link, False)
     if world.nodes[other].inbound_life[node.number] == node.life:
-        world.nodes[other].inbound[node.number].is_bound = False
+        _hung_up(&world.nodes[other], node.number)
 
 
 cdef void network_look(World* world, SimNode* node) noexcept nogil:
@@ -366,7 +391,7 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
         if frame.is_corrupt and status == OK:
             violate(world, VIOLATION_CORRUPT_TAKEN, node.number, frame.source, bytes.length)
         if status != OK and not is_fatal(status):
-            node.inbound[frame.source].is_bound = False
+            _hung_up(node, frame.source)
             _reset(world, event.node, frame)
     chunk_drop(frame.chunk)
     free(frame)
@@ -376,6 +401,20 @@ cdef void network_deliver(World* world, const SimEvent* event) noexcept nogil:
 # Frames of source reach target no more; target's connection to source is silent, not reset.
 cdef void network_cut(World* world, uint32_t source, uint32_t target) noexcept nogil:
     world.hears[target] &= ~(<uint32_t>1 << source)
+    if _is_rejected(world, source, target):
+        _reject(world, &world.nodes[source], target)
+        _reject(world, &world.nodes[target], source)
+
+
+cdef void _reject(World* world, SimNode* node, uint32_t other) noexcept nogil:
+    cdef int link
+    if not node.is_up:
+        return
+    link = _link_to(node, other)
+    if link >= 0 and node.engine.links.table[link].is_up:
+        engine_link_down(node.engine, link, False)
+    _hung_up(node, other)
+    _plan_connect(world, node, other, RECONNECT_NS)
 
 
 # TCP's keep-alive finds that the other end of this connection is gone; nobody could say so at the time.

@@ -26,6 +26,7 @@ from raftmeta.sim.world.disk cimport SimFile, sim_disk_durable
 from raftmeta.sim.world.leases cimport leases_check
 from raftmeta.sim.world.memberships cimport memberships_check, memberships_committed, memberships_note
 from raftmeta.sim.world.points cimport points_check, points_committed, points_note
+from raftmeta.sim.world.processes cimport processes_check, processes_take, processes_wants
 from raftmeta.sim.world.read_proofs cimport proofs_look
 from raftmeta.sim.world.entries cimport entries_note
 from raftmeta.sim.world.rights_model cimport rights_model_check, rights_model_take
@@ -131,7 +132,7 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
     memberships_note(world, record)
-    if world.config.has_rights or world.config.has_znodes or world.config.has_groups:
+    if world.config.has_rights or world.config.has_znodes or world.config.has_groups or processes_wants(record):
         entries_note(world, record)
     points_note(world, record)
     _forget_damage(durable, record.index, record.index)
@@ -332,6 +333,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
     truth.committed_in.data[index] = node.engine.core.hard.term
     truth.committed = index
     memberships_committed(world, index)
+    processes_take(world, node, index, chain)
     if world.config.has_rights:
         rights_model_take(world, index, chain)
     if world.config.has_znodes:
@@ -428,6 +430,7 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
         _check_state_hash(world, node)
         points_check(world, node)
         leases_check(world, node)
+        processes_check(world, node)
         if world.config.has_rights:
             rights_model_check(world, node)
         if world.config.has_znodes:

@@ -22,6 +22,7 @@ from raftmeta.sim.world.group_clients cimport group_clients_act
 from raftmeta.sim.world.groups_check cimport groups_begin
 from raftmeta.sim.world.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.world.memberships cimport memberships_release
+from raftmeta.sim.world.processes cimport processes_release
 from raftmeta.sim.world.network cimport network_connect, network_deliver, network_heal, network_release
 from raftmeta.sim.world.nodes cimport (node_background, node_boot, node_create, node_destroy, node_disk, node_disk_done,
                                        node_run)
@@ -151,6 +152,7 @@ cdef void world_destroy(World* world) noexcept nogil:
     world.truth.numbers.release()
     world.truth.files.release()
     memberships_release(world)
+    processes_release(world)
     points_release(world)
     proofs_release(world)
     key_ring_destroy(world.keys)

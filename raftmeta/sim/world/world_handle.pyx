@@ -55,6 +55,8 @@ INVARIANTS = {
     40: "I37 a resource of a worker group has two owners",
     41: "I38 a member of a worker group ended before its time",
     42: "I39 a stable worker group without an assignment of each member",
+    60: "I60 a process was ended that runs",
+    61: "I61 a session of an ended process acts",
     101: "no memory",
 }
 

@@ -298,10 +298,24 @@ cdef struct SimLease:
 # A lease as the replicated state shows it (I17).
 cdef struct SimLeaseTruth:
     uint64_t id                 # 0: free place
-    uint32_t keeper             # node
+    uint32_t keeper             # node,
+    uint64_t keeper_id          # its incarnation
+    uint64_t keeper_boot        # and boot number when it was granted
     index_t seen_index          # it stood in the state after this entry,
     uint64_t deadline_ms        # with this deadline on the lease clock
     uint64_t renewed_ns         # when that was seen first
+
+# An entry that ended processes, and a session that told whose process opened it (I60, I61).
+cdef struct SimEndedProcess:
+    uint64_t member
+    uint64_t boot               # and all before it
+    index_t index
+
+cdef struct SimNamedSession:
+    uint64_t session
+    uint64_t member
+    uint64_t boot
+    index_t ended               # entry that ended its process; 0: none
 
 # The newest answer to a round that a leader has from a member (I13).
 cdef struct SimHeard:
@@ -507,6 +521,8 @@ cdef struct SimTruth:
     Vec[uint8_t] is_quiet       # by revision: it changed the key of the quiet watch
     Vec[uint64_t] event_hashes  # by revision: hash of the changes of that revision (I15)
     SimLeaseTruth[SIM_LEASES] leases
+    Vec[SimEndedProcess] ended
+    Vec[SimNamedSession] named
     uint64_t guarded_revision   # the newest accepted guarded write that was answered, and its token
     uint64_t guarded_token
     index_t membership_index    # of the newest committed membership
@@ -563,6 +579,8 @@ cdef enum SimViolation:
     VIOLATION_GROUP_OWNER = 40          # I37: a = index, b = the resource
     VIOLATION_GROUP_MEMBER = 41         # I38: a = index, b = lease of the member
     VIOLATION_GROUP_ASSIGNMENT = 42     # I39: a = generation, b = members
+    VIOLATION_ENDED_ALIVE = 60          # I60: a = index of the entry, b = the node that runs
+    VIOLATION_ENDED_ACTS = 61           # I61: a = session, b = index of the entry
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
     VIOLATION_NO_MEMORY = 101
 
@@ -655,6 +673,8 @@ cdef struct SimCounts:
     uint64_t compactions        # of the history
     uint64_t leases_granted
     uint64_t leases_expired
+    uint64_t leases_freed       # before their time, as their process is gone
+    uint64_t processes_ended    # entries that ended processes
     uint64_t lease_renewals
     uint64_t snapshots          # taken
     uint64_t checkpoints        # taken, whole and differences
