@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -317,6 +317,42 @@ def test_what_is_no_word_is_refused(payload: bytes) -> None:
     before = machine.state_hash()
     assert machine.apply(payload).status == c.COMMAND_INVALID
     assert machine.state_hash() == before
+
+
+LISTS = st.one_of(
+    st.binary(max_size=60),
+    st.sets(st.tuples(st.sampled_from([TOPIC, t.id_of(2)]), st.integers(0, 5))).map(k.partitions),
+    st.tuples(st.just(TOPIC), st.integers(0, 1 << 32), st.binary(max_size=20)).map(
+        lambda parts: parts[0] + (parts[1] & 0xFFFFFFFF).to_bytes(4, "little") + parts[2]
+    ),
+)
+SAID = st.one_of(st.binary(max_size=40), st.sets(st.sampled_from([b"t", b"u"])).map(k.subscription))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    epoch=st.integers(-3, 3),
+    member=st.sampled_from([b"", b"one", b"two", b"\0"]),
+    instance=st.sampled_from([b"", b"i"]),
+    said=SAID,
+    owned=LISTS,
+    has=st.integers(0, 40),
+    cut=st.integers(0, 12),
+)
+def test_any_bytes_leave_the_group_sound(
+    epoch: int, member: bytes, instance: bytes, said: bytes, owned: bytes, has: int, cut: int
+) -> None:
+    """Check: the answer is one of the three, nothing but an accepted word changes the state, and its keys are sound."""
+    machine, _, _ = pair()
+    before = machine.state_hash()
+    data = [k.CONSUMER, member, instance, b"c", t.ROOT, said, b"", owned, epoch, 9, 5000, has]
+    data = data[: len(data) - cut // 4] if cut > 8 else data
+    lease = [0, k.SESSION_MS] if epoch == 0 else [0]
+    answer = machine.apply(c.command(c.GROUPS, *lease, g.KEY, c.pack(data)))
+    assert answer.status in (c.OK, c.GROUP_REFUSED, c.COMMAND_INVALID)
+    assert answer.status == c.OK or machine.state_hash() == before
+    assert k.shown(machine) is not None
+    assert loaded(dumped(machine.handle)).status().state_hash == machine.state_hash()
 
 
 def test_a_fence_of_a_member_ends_with_its_epoch() -> None:
