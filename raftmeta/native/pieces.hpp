@@ -75,12 +75,25 @@ private:
         piece_touch(piece);
         __atomic_store_n(&ready, piece, __ATOMIC_RELEASE);
     }
+    static void* make_behind_all(void* argument) noexcept {
+        setpriority(PRIO_PROCESS, 0, PIECE_NICENESS);   // on Linux of this thread alone; if not, it is just as right
+        static_cast<PieceStore*>(argument)->make();
+        return nullptr;
+    }
+    // On a thread that lives for one piece. What waits here has the priority of others:
+    //     1. the process is killed on a machine that is busy
+    //     2. its last thread gives the memory back and closes the sockets, at that thread's own priority
+    //     3. behind all others that took seconds, and so long nobody could see that the process was gone.
+    void make_beside() noexcept {
+        pthread_t maker;
+        if (thread_start(&maker, make_behind_all, this, "raftmeta-memory") == 0) pthread_join(maker, nullptr);
+        else make();
+    }
     static void* run(void* argument) noexcept {
         PieceStore* store = static_cast<PieceStore*>(argument);
-        setpriority(PRIO_PROCESS, 0, PIECE_NICENESS);   // on Linux of this thread alone; if not, it is just as right
         while (!__atomic_load_n(&store->is_closing, __ATOMIC_SEQ_CST)) {
             uint32_t seen = __atomic_load_n(&store->bell, __ATOMIC_SEQ_CST);
-            if (seen != 0 && !__atomic_load_n(&store->ready, __ATOMIC_ACQUIRE)) store->make();
+            if (seen != 0 && !__atomic_load_n(&store->ready, __ATOMIC_ACQUIRE)) store->make_beside();
             futex_wait(&store->bell, seen, PIECE_PAUSE_NS);
         }
         return nullptr;
