@@ -13,6 +13,7 @@ python -m tests.doors groups --on kafka --only "java|aiokafka"      only these c
 python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
 python -m tests.doors records --on raftmeta clients produce and read records there
 python -m tests.doors topics --on raftmeta  Kafka's tools for topics there
+python -m tests.doors broker --on raftmeta  the same on brokers in Python, which keep records in files of their own
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -48,7 +49,7 @@ BACK_ENDS = ("etcd", "consul")
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups", "topics")
-OF_KAFKA_DOOR = ("groups", "records", "topics")
+OF_KAFKA_DOOR = ("groups", "records", "topics", "broker")
 KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
 
 
@@ -58,7 +59,7 @@ def arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ, *OF_KAFKA, 'records'))}",
+        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ, *OF_KAFKA, 'records', 'broker'))}",
     )
     parser.add_argument(
         "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import confluent_kafka
+
 from examples.broker import Broker
+from tests.doors.broker_nodes import PythonBrokers
 from tests.processes.waiting import free_addresses, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,3 +159,36 @@ def test_topics_have_the_shapes_that_kafka_keeps(tmp_path: Path) -> None:
         assert state == wanted
     finally:
         broker.close()
+
+
+def test_a_broker_in_python_keeps_its_records_over_a_kill(tmp_path: Path) -> None:
+    """A real client produces, the broker is killed, its file gets half a batch at its end, and it starts again."""
+    numbers = [b"%d" % number for number in range(40)]
+    with PythonBrokers(tmp_path, names="a") as brokers:
+        settings = {"bootstrap.servers": brokers.address, "enable.idempotence": True, "batch.num.messages": 5}
+        for half in (numbers[:20], numbers[20:]):
+            producer = confluent_kafka.Producer(settings)
+            for number in half:
+                producer.produce("t", number)
+            assert producer.flush(30) == 0
+            brokers.programs["a"].kill()
+            (file,) = (tmp_path / "a" / "logs").rglob("0.log")
+            with file.open("ab") as log:
+                log.write(file.read_bytes()[:70])
+            brokers.start("a")
+            brokers.await_serving("a")
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": brokers.address, "group.id": "g", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["t"])
+        found: list[bytes] = []
+
+        def has_all() -> bool:
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+            return len(found) >= len(numbers)
+
+        wait_until(has_all, timeout_s=60, what="all records")
+        consumer.close()
+        assert found == numbers
