@@ -14,6 +14,7 @@ python -m tests.doors groups --on raftmeta  the same clients on three nodes of r
 python -m tests.doors records --on raftmeta clients produce and read records there
 python -m tests.doors topics --on raftmeta  Kafka's tools for topics there
 python -m tests.doors broker --on raftmeta  the same on brokers in Python, which keep records in files of their own
+python -m tests.doors group_table --on kafka --write        what a real Kafka answers for a group in each state
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -48,8 +49,8 @@ BACK_ENDS = ("etcd", "consul")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
-OF_KAFKA = ("kafka_messages", "groups", "topics")
-OF_KAFKA_DOOR = ("groups", "records", "topics", "broker")
+OF_KAFKA = ("kafka_messages", "groups", "topics", "group_table")
+OF_KAFKA_DOOR = ("groups", "records", "topics", "broker", "group_table")
 KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
 
 
@@ -88,7 +89,7 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
         "groups": {"only": options.only, **write},
-        **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages"), write),
+        **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table"), write),
     }.get(trial.name, {})
     try:
         module.run(trial, **own)

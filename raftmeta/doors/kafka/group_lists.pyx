@@ -103,7 +103,7 @@ cdef void _put_member(KafkaWriter* writer, const GroupRecord* group, const Bytes
     put_text(writer, &member.client)
     put_text(writer, &nothing)          # of the client's host, which no group keeps
     put_bytes(writer, &said)
-    put_bytes(writer, &member.assignment if is_stable else &nothing)
+    put_bytes(writer, &member.assignment)       # also while the next one is made
     put_tags(writer)
 
 
