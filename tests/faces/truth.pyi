@@ -191,6 +191,27 @@ class Liar:
     def disown(self) -> bool:
         """As if the resources of every group belonged to nobody. False: no group is stable."""
 
+    def change_member_leases(self) -> bool:
+        """As if each member had had another lease an entry ago. False: no group has a member."""
+
+    def shift_offsets(self) -> None:
+        """As if every record log had been given one offset more."""
+
+    def change_records(self) -> None:
+        """As if every record had another value."""
+
+    def raise_epochs(self) -> None:
+        """As if every producer had begun an epoch that it never reaches."""
+
+    def replace_records(self) -> bool:
+        """As if the first record of each log had a later one of its key. False: no log has two."""
+
+    def extend_topics(self) -> bool:
+        """As if every topic had more partitions. False: there is none."""
+
+    def move_offsets(self) -> bool:
+        """As if every offset had been committed once more. False: there is none."""
+
     def fill_queues(self, number: int) -> None:
         """As if no command of the node's callers might wait."""
 

@@ -19,6 +19,8 @@ from raftmeta.sim.world.groups_check cimport groups_judge_request
 from raftmeta.sim.world.groups_state cimport SIM_GROUP_RESOURCES, SIM_GROUPS, SimGroups
 from raftmeta.sim.world.groups_view cimport id_bytes
 from raftmeta.sim.world.network cimport network_cut
+from raftmeta.sim.world.topics_state cimport (SIM_LOGS, SIM_PARTITIONS, SIM_PRODUCERS, SIM_TOPICS, SimLog, SimOffset,
+                                              SimTopics)
 from raftmeta.sim.world.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
 from raftmeta.sim.world.watches cimport watches_check_item
 from raftmeta.sim.world.witness cimport witness_counted, witness_saw
@@ -483,6 +485,82 @@ cdef class Liar:
             found = found or groups.views[i].state == GROUP_STABLE
             for resource in range(SIM_GROUP_RESOURCES):
                 groups.truths[i].owners[resource].length = 0
+        return found
+
+    def change_member_leases(self) -> bool:
+        """As if each member had had another lease an entry ago. False: no group has a member."""
+        cdef SimGroups* groups = self._groups()
+        cdef bint found = False
+        cdef int i
+        cdef size_t member
+        for i in range(SIM_GROUPS):
+            for member in range(groups.views[i].count):
+                found = found or not groups.views[i].members[member].is_pending
+                groups.views[i].members[member].lease ^= 1
+        return found
+
+    cdef SimTopics* _topics(self) except NULL:
+        if self.world.native.topics == NULL:
+            raise ValueError("a world without topics")
+        return <SimTopics*>self.world.native.topics
+
+    def shift_offsets(self) -> None:
+        """As if every record log had been given one offset more."""
+        cdef int i
+        for i in range(SIM_LOGS):
+            self._topics().logs[i].next += 1
+
+    def change_records(self) -> None:
+        """As if every record had another value."""
+        cdef SimLog* log
+        cdef int i
+        cdef size_t place
+        for i in range(SIM_LOGS):
+            log = &self._topics().logs[i]
+            for place in range(log.records.size):
+                log.records.data[place].value ^= 1 << 60
+
+    def raise_epochs(self) -> None:
+        """As if every producer had begun an epoch that it never reaches."""
+        cdef int i, producer
+        for i in range(SIM_LOGS):
+            for producer in range(SIM_PRODUCERS):
+                self._topics().logs[i].producers[producer].epoch = 1 << 20
+
+    def replace_records(self) -> bool:
+        """As if the first record of each log had a later one of its key. False: no log has two."""
+        cdef SimLog* log
+        cdef bint found = False
+        cdef int i
+        cdef size_t place
+        for i in range(SIM_LOGS):
+            log = &self._topics().logs[i]
+            found = found or log.records.size > 1
+            for place in range(1, log.records.size):
+                log.records.data[place - 1] = log.records.data[place]
+            log.records.size -= log.records.size > 0
+        return found
+
+    def extend_topics(self) -> bool:
+        """As if every topic had more partitions. False: there is none."""
+        cdef bint found = False
+        cdef int i
+        for i in range(SIM_TOPICS):
+            found = found or self._topics().topics[i].exists
+            self._topics().topics[i].partitions += 7
+        return found
+
+    def move_offsets(self) -> bool:
+        """As if every offset had been committed once more. False: there is none."""
+        cdef SimOffset* offset
+        cdef bint found = False
+        cdef int group, topic, partition
+        for group in range(SIM_GROUPS + 1):
+            for topic in range(SIM_TOPICS):
+                for partition in range(SIM_PARTITIONS):
+                    offset = &self._topics().groups[group].offsets[topic][partition]
+                    found = found or offset.exists
+                    offset.offset += 1
         return found
 
     def fill_queues(self, number: int) -> None:

@@ -129,6 +129,13 @@ PROFILES: dict[str, dict[str, int]] = {
         "fault_gap_us": 150_000, "down_us": 200_000, "client_gap_us": 2_000, "election_timeout_ticks": 10,
         "buggify_snapshot_instead": 200_000,
     },
+    # Topics, offsets of worker groups, and record logs, while leaders, dumps and restarts come between.
+    "topics": {
+        "nodes": 3, "topics": 1, "groups": 1, "snapshot_entries": 16, "checkpoints": 1, "partition_ppm": 300_000,
+        "crash_ppm": 400_000, "transfer_ppm": 500_000, "delay_ppm": 100_000, "duplicate_ppm": 50_000,
+        "fault_gap_us": 150_000, "down_us": 200_000, "client_gap_us": 2_000, "election_timeout_ticks": 10,
+        "buggify_snapshot_instead": 200_000,
+    },
     "hangs": {
         "nodes": 3, "host_watchdog_ms": 200, "lease_ttl_ms": 600, "hang_ppm": 900_000, "fault_gap_us": 500_000,
         "client_gap_us": 3_000,

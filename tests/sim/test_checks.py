@@ -649,3 +649,68 @@ def test_a_stable_group_whose_assignment_is_another_one_is_seen(grouped: World) 
     wait_until(grouped, Liar(grouped).disown)
     grouped.run(5_000)
     expect(grouped, "I39")
+
+
+def test_a_member_with_another_lease_is_seen(grouped: World) -> None:
+    """I51: it had another one an entry ago, and it stays."""
+    wait_until(grouped, Liar(grouped).change_member_leases)
+    grouped.run(5_000)
+    expect(grouped, "I51")
+
+
+@pytest.fixture
+def produced() -> World:
+    """Three nodes without faults, and clients of topics; all of it has happened."""
+    world = World(3, topics=1, client_gap_us=1_000)
+    world.run(100_000)
+    assert world.violation is None
+    counts = world.counts
+    for name in (
+        "topics_made", "topics_refused", "offsets_committed", "offsets_refused", "offsets_deleted",
+        "records_appended", "records_repeated", "records_refused", "records_fenced", "records_replaced",
+        "records_swept", "records_trimmed", "records_dropped", "topic_answers", "topic_checks",
+    ):  # fmt: skip
+        assert counts[name] > 0, name
+    return world
+
+
+def test_an_offset_of_a_record_that_is_not_the_next_is_seen(produced: World) -> None:
+    """I45: the model has given one more."""
+    Liar(produced).shift_offsets()
+    produced.run(5_000)
+    expect(produced, "I45")
+
+
+def test_a_record_that_is_not_as_it_was_appended_is_seen(produced: World) -> None:
+    """I46: its value is another one."""
+    Liar(produced).change_records()
+    produced.run(5_000)
+    expect(produced, "I46")
+
+
+def test_a_batch_that_should_be_refused_is_seen(produced: World) -> None:
+    """I47: its producer had begun a newer epoch."""
+    Liar(produced).raise_epochs()
+    produced.run(5_000)
+    expect(produced, "I47")
+
+
+def test_a_record_behind_which_its_key_comes_again_is_seen(produced: World) -> None:
+    """I48: the model has taken it out."""
+    wait_until(produced, Liar(produced).replace_records)
+    produced.run(5_000)
+    expect(produced, "I48")
+
+
+def test_a_topic_that_is_not_as_it_was_made_is_seen(produced: World) -> None:
+    """I49: it has other partitions."""
+    wait_until(produced, Liar(produced).extend_topics)
+    produced.run(5_000)
+    expect(produced, "I49")
+
+
+def test_an_offset_that_nobody_committed_is_seen(produced: World) -> None:
+    """I50: the last commit said another one."""
+    wait_until(produced, Liar(produced).move_offsets)
+    produced.run(5_000)
+    expect(produced, "I50")

@@ -64,7 +64,7 @@ def totals(histories: list[History]) -> Counter[str]:
 
 @pytest.mark.parametrize("first", SEEDS[::PART_SEEDS])
 def test_no_seed_breaks_an_invariant(first: int) -> None:
-    """I1-I11, I13-I15, I17, I20, I22, I24, I26-I33 hold after each event of twenty million; every cluster converges."""
+    """I1-I11, I13-I15, I17, I20, I22, I24, I26-I39, I45-I51 hold after each event of twenty million; all converge."""
     histories = part_from(first)
     assert [(history.seed, history.violation) for history in histories if history.violation is not None] == []
     assert sum(history.counts["events"] for history in histories) >= PART_SEEDS * EVENTS
@@ -93,7 +93,10 @@ def test_every_fault_struck(totals: Counter[str], fault: str) -> None:
         "znode_owners_ended", "znodes_timed_out", "znode_writes_refused", "znode_checks", "znode_reads",
         "group_requests", "groups_refused", "group_generations", "groups_stable", "group_timers",
         "group_members_ended", "group_members_left", "group_replaced", "groups_deleted", "group_writes",
-        "group_writes_fenced", "group_checks",
+        "group_writes_fenced", "group_checks", "group_leases",
+        "topics_made", "topics_refused", "offsets_committed", "offsets_refused", "offsets_deleted", "offsets_timed_out",
+        "records_appended", "records_repeated", "records_refused", "records_fenced", "records_replaced",
+        "tombstones_ended", "records_swept", "records_trimmed", "records_dropped", "topic_answers", "topic_checks",
     ],
 )  # fmt: skip
 def test_the_clusters_worked_under_faults(totals: Counter[str], work: str) -> None:
@@ -174,6 +177,7 @@ def test_a_sparse_world_has_few_kinds_of_faults_at_high_rates() -> None:
 OPTIONS = {
     "lease_reads": 4, "free_bytes_min": 2, "log_memory_bytes": 4, "snapshot_log_bytes": 4, "host_watchdog_ms": 4,
     "session_window": 4, "rights": 8, "znodes": 8, "groups": 8,
+    "topics": 8,
 }  # fmt: skip
 
 
@@ -197,6 +201,7 @@ def test_the_check_of_groups_takes_every_entry(histories: list[History], totals:
     """Else it would see nothing from then on."""
     assert totals["groups_lost"] == 0
     assert 15 < sum(history.counts["group_sendings"] > 0 for history in histories) < 35
+    assert 15 < sum(history.counts["topic_sendings"] > 0 for history in histories) < 35
 
 
 @pytest.mark.parametrize("has_rights", [False, True])

@@ -3,7 +3,8 @@
 # A client has a session of the store, a lease and one command under way, which goes to any node until it is answered.
 # It waits for phases of its group as the store's verbs do: it looks at the keys of the group on some node. Clients with
 # an instance keep it when they come back as another process. A client that works writes under the fence of its
-# assignment; it cannot know whether that still holds.
+# assignment; it cannot know whether that still holds. In a world with topics it commits offsets. Half of the
+# clients let their joins grant them a lease.
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.sim.world.world_state cimport SimCall, SimNode, World

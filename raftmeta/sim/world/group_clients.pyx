@@ -3,25 +3,25 @@
     out -> joining -> joined -> syncing -> working -> joining ...
 A client leaves this row when it is refused, hangs, leaves, or its process ends. It asks again until it is answered.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.state cimport ENGINE_RUNNING
-from raftmeta.engine.submission cimport SUBMIT_CLIENT_COMMAND, Submission, submission_create, submission_payload
 from raftmeta.machine.group_records cimport GROUP_COMPLETING, GROUP_PREPARING, GROUP_STABLE
-from raftmeta.machine.state cimport LEVEL_OF_GROUPS, LEVEL_OF_RIGHTS
+from raftmeta.machine.state cimport LEVEL_OF_GROUPS
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.calls cimport call_take
-from raftmeta.sim.world.groups_state cimport (CLIENT_GRANTS, CLIENT_JOINED, CLIENT_JOINING, CLIENT_JOINS, CLIENT_LEAVES,
-                                              CLIENT_OPENS, CLIENT_OUT, CLIENT_SYNCING, CLIENT_SYNCS, CLIENT_TRIES,
-                                              CLIENT_WORKING, CLIENT_WRITES, SIM_GROUP_CLIENTS, SIM_GROUP_MEMBERS,
+from raftmeta.sim.world.groups_state cimport (CLIENT_COMMITS, CLIENT_GRANTS, CLIENT_JOINED, CLIENT_JOINING,
+                                              CLIENT_JOINS, CLIENT_LEAVES, CLIENT_OPENS, CLIENT_OUT, CLIENT_SYNCING,
+                                              CLIENT_SYNCS, CLIENT_TRIES, CLIENT_WORKING, CLIENT_WRITES,
+                                              SIM_GROUP_CLIENTS, SIM_GROUP_MEMBERS,
                                               SIM_GROUP_RESOURCES, SIM_GROUP_STATIC, SIM_GROUPS, SIM_MEMBER_ID_MAX,
                                               SimGroupClient, SimGroups, SimGroupView, SimMember)
 from raftmeta.sim.world.groups_view cimport group_key, group_look, id_bytes, id_is, id_keep, view_member
-from raftmeta.sim.world.principals cimport principals_speak
-from raftmeta.sim.world.world_state cimport CALL_GROUP, VIOLATION_FATAL, VIOLATION_NO_MEMORY, violate
+from raftmeta.sim.world.sendings cimport sending_submit
+from raftmeta.sim.world.topic_clients cimport topic_commit_make
+from raftmeta.sim.world.world_state cimport CALL_GROUP, VIOLATION_FATAL, violate
 from raftmeta.status cimport GROUP_REFUSED, LEASE_EXPIRED, OK, RESULT_EVICTED, SESSION_UNKNOWN
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_SESSION_OPEN, OP_PUT, Bytes, Command, LeaseItem, Op,
@@ -67,6 +67,11 @@ cdef Bytes _text(const char* text, uint32_t length) noexcept nogil:
 # The leases of clients that call seldom must live longer.
 cdef uint64_t _lease_ms(const World* world, uint64_t draw) noexcept nogil:
     return LEASE_MS_MIN + draw % 1700 + world.config.faults.client_gap_us // 25
+
+
+# Half of the clients have no lease before their joins grant them one.
+cdef bint _is_granted(const SimGroupClient* client) noexcept nogil:
+    return client.session >> 8 & 1
 
 
 cdef uint64_t _silence_ns(const World* world) noexcept nogil:
@@ -194,6 +199,9 @@ cdef bint _request(World* world, SimGroupClient* client, uint32_t number, uint8_
         count = _try(world, client, &request, texts)
     command.kind = COMMAND_GROUPS
     command.id = client.lease if request.verb == GROUP_JOIN else 0
+    if request.verb == GROUP_JOIN and _is_granted(client):
+        command.id = 0
+        command.ttl_ms = _lease_ms(world, client.session)
     command.name = group_key(number % SIM_GROUPS)
     data.clear()
     if groups_encode(&request, texts.pairs, count, data) != OK:
@@ -255,6 +263,8 @@ cdef uint8_t _look(World* world, SimGroupClient* client, uint32_t number, SimGro
     me = view_member(view, &id)
     if not view.exists or view.generation < client.generation or me == NULL:
         return 0                    # an old state, or it is no member any more: it will be told so
+    if _is_granted(client):
+        client.lease = me.lease
     if view.state == GROUP_PREPARING or (view.generation != client.generation and client.phase != CLIENT_JOINING):
         return CLIENT_JOINS if me.joined != view.generation + 1 else 0
     if client.phase == CLIENT_JOINING and view.state >= <uint32_t>GROUP_COMPLETING:
@@ -286,12 +296,34 @@ cdef uint8_t _work(World* world, SimGroupClient* client, uint32_t number, SimGro
     return CLIENT_WRITES if client.resources != 0 else 0
 
 
+# Another lease, or none any more.
+cdef bint _wants_lease(const SimGroupClient* client, uint64_t draw) noexcept nogil:
+    cdef bint has_enough = draw >> 32 & 1023 == 0
+    return client.lease != 0 and has_enough if _is_granted(client) else client.lease == 0 or has_enough
+
+
+# Offsets, in its generation or in one that it was in before; at times under the name of another one's instance.
+cdef bint _commit(World* world, SimGroupClient* client, uint32_t number, Command* command, Texts* texts) noexcept nogil:
+    cdef uint64_t draw = next_random(&world.random_topics)
+    cdef int32_t generation = <int32_t>client.generation
+    cdef Bytes id = id_bytes(&client.id)
+    cdef Bytes instance
+    memcpy(texts.instance, b"i-1", 3)
+    instance = _text(<const char*>texts.instance, 3 if number < SIM_GROUP_STATIC or draw & 31 == 0 else 0)
+    if draw >> 8 & 7 == 0:
+        generation -= 1
+    client.wish = CLIENT_COMMITS
+    return topic_commit_make(world, command, number % SIM_GROUPS, generation, &id, &instance)
+
+
 cdef uint8_t _want(World* world, SimGroupClient* client, uint32_t number, SimGroupView* view) noexcept nogil:
     cdef uint64_t draw = _draw(world)
     if client.session == 0:
         return CLIENT_OPENS
-    if client.lease == 0 or draw >> 32 & 1023 == 0:
+    if _wants_lease(client, draw):
         return CLIENT_GRANTS
+    if world.config.has_topics and client.id.length != 0 and next_random(&world.random_topics) % 8 == 0:
+        return CLIENT_COMMITS
     if draw & 31 == 0:
         return CLIENT_TRIES
     if client.phase == CLIENT_OUT:
@@ -351,6 +383,8 @@ cdef bint _next(World* world, SimGroupClient* client, uint32_t number) noexcept 
             _lease(world, client, command)
         elif wish == CLIENT_WRITES:
             is_made = _write(world, client, number, command, &texts)
+        elif wish == CLIENT_COMMITS:
+            is_made = _commit(world, client, number, command, &texts)
         else:
             is_made = _request(world, client, number, wish, view if client.phase == CLIENT_JOINED else NULL, command,
                                &texts)
@@ -370,27 +404,6 @@ cdef SimNode* _some_node(World* world) noexcept nogil:
     return node
 
 
-cdef uint32_t _submit(World* world, SimNode* node, SimGroupClient* client, const Vec[uint8_t]* bytes, SimCall* call,
-                      uint64_t sequence) noexcept nogil:
-    cdef const Vec[uint8_t]* payload = bytes
-    cdef Submission* submission
-    if world.config.has_rights and node.engine.machine.feature_level >= LEVEL_OF_RIGHTS:
-        if not principals_speak(bytes.data, bytes.size, &world.scratch):
-            violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-            return 0
-        payload = &world.scratch
-    submission = submission_create(SUBMIT_CLIENT_COMMAND, payload.size)
-    if submission == NULL:
-        violate(world, VIOLATION_NO_MEMORY, node.number, 0, 0)
-        return 0
-    submission.owner = call
-    submission.arguments.command.session = client.session
-    submission.arguments.command.sequence = sequence
-    memcpy(submission_payload(submission), payload.data, payload.size)
-    engine_submit(node.engine, submission)
-    return <uint32_t>1 << node.number
-
-
 cdef uint32_t _send(World* world, SimGroupClient* client, uint32_t number) noexcept nogil:
     cdef SimNode* node = _some_node(world)
     cdef SimCall* call
@@ -403,7 +416,7 @@ cdef uint32_t _send(World* world, SimGroupClient* client, uint32_t number) noexc
     call.session = client.session
     call.number = client.sequence
     world.counts.group_sendings += 1
-    return _submit(world, node, client, &client.payload, call, client.sequence)
+    return sending_submit(world, node, &client.payload, call, client.session, client.sequence)
 
 
 # Nobody waits for the answer.
@@ -424,7 +437,7 @@ cdef uint32_t _keep(World* world, SimGroupClient* client) noexcept nogil:
         violate(world, VIOLATION_FATAL, node.number, 19, client.session)
         return 0
     command_clear(command)
-    return _submit(world, node, client, bytes, NULL, 0)
+    return sending_submit(world, node, bytes, NULL, client.session, 0)
 
 
 # It hangs, or ends and comes back as another process: with the same instance, and nothing else.

@@ -6,6 +6,7 @@
 #     I37     a write under the fence of an assignment is accepted only from the owner of the resource
 #     I38     a member goes when it leaves, its lease ends in time, or its group goes on without it
 #     I39     a stable group holds an assignment of each member, each instance once, and no resource twice
+#     I51     a join that names a time to live grants its new member a lease of that, in its entry, and only then
 #
 # A machine of this file's own takes the log entry by entry, so that no state between two entries is missed; the nodes
 # have the same states (I20), which is compared here too. The keys before and behind an entry and its request show

@@ -13,21 +13,25 @@ from raftmeta.machine.machine cimport (APPLY_DONE, APPLY_MORE, ApplyOutcome, App
 from raftmeta.machine.state cimport Machine
 from raftmeta.raft.types cimport ENTRY_COMMAND, Record
 from raftmeta.sim.world.entries cimport entries_find
-from raftmeta.sim.world.groups_state cimport (SIM_GROUP_CLIENTS, SIM_GROUP_RESOURCES, SIM_GROUPS, SimGroups,
-                                              SimGroupTruth, SimGroupView, SimMember)
+from raftmeta.sim.world.groups_state cimport (SIM_GROUP_CLIENTS, SIM_GROUP_KEYS, SIM_GROUP_RESOURCES, SIM_GROUPS,
+                                              SIM_MEMBER_ID_MAX, SimGroups, SimGroupTruth, SimGroupView, SimMember)
 from raftmeta.sim.world.groups_view cimport (group_deadlines, group_look, group_of_key, id_bytes, id_is,
                                              id_keep, instance_of, resources_of, view_holder, view_member)
+from raftmeta.sim.world.topics_check cimport topics_are_due, topics_before, topics_look, topics_take
 from raftmeta.sim.world.world_state cimport (VIOLATION_FATAL, VIOLATION_GROUP_ASSIGNMENT, VIOLATION_GROUP_GENERATION,
                                              VIOLATION_GROUP_LEADER, VIOLATION_GROUP_MEMBER, VIOLATION_GROUP_OWNER,
-                                             VIOLATION_GROUP_REQUEST, VIOLATION_NO_MEMORY, VIOLATION_STATE_HASH,
-                                             violate)
+                                             VIOLATION_GROUP_REQUEST, VIOLATION_JOIN_LEASE, VIOLATION_NO_MEMORY,
+                                             VIOLATION_STATE_HASH, violate)
 from raftmeta.status cimport GROUP_REFUSED, OK
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_REVOKE, Bytes,
                                      Command, command_decode, command_init, command_release)
 from raftmeta.wire.groups cimport (GROUP_DELETE, GROUP_FENCED_INSTANCE, GROUP_ILLEGAL_GENERATION, GROUP_JOIN,
                                    GROUP_LEAVE, GROUP_OK, GROUP_REBALANCE_IN_PROGRESS, GROUP_SYNC,
                                    GROUP_UNKNOWN_MEMBER, GroupRequest, groups_decode, groups_next)
-from raftmeta.wire.msgpack cimport Reader, read_array, read_int, read_uint, reader_over, unsigned_max
+from raftmeta.wire.msgpack cimport Reader, read_array, read_bin, read_int, read_uint, reader_over, unsigned_max
+
+cdef enum:
+    LOOKED_OF = 8               # topics of a node are looked at after one entry of so many; its state hash after each
 
 ctypedef const ApplyResult* Result
 
@@ -111,11 +115,11 @@ cdef void groups_judge_request(World* world, SimGroups* groups, SimGroupView* be
 
 
 # --- generations and leaders ------------------------------------------------------------------------------------------
-# I35.
+# I35. may_end: the entry may end an empty group.
 cdef void _judge_generation(World* world, SimGroups* groups, SimGroupView* before, SimGroupView* after,
-                            SimGroupTruth* truth, bint is_deleted) noexcept nogil:
+                            SimGroupTruth* truth, bint may_end) noexcept nogil:
     if not after.exists:
-        if before.exists and not (is_deleted and before.state == GROUP_EMPTY):
+        if before.exists and not (may_end and before.state == GROUP_EMPTY):
             violate(world, VIOLATION_GROUP_GENERATION, 0, before.generation, before.fence)
         world.counts.groups_deleted += before.exists
         return
@@ -173,14 +177,14 @@ cdef bint _left(SimGroups* groups, const SimMember* member) noexcept nogil:
     return False
 
 
-# I38: why it went.
+# I38: why it went. is_ended: its group went, as it was asked to, or with its offsets.
 cdef void _judge_end(World* world, SimGroups* groups, SimGroupView* before, const SimMember* member,
-                     uint8_t verb, Result result) noexcept nogil:
+                     uint8_t verb, bint is_ended, Result result) noexcept nogil:
     cdef const Command* command = &groups.command
     cdef Bytes id = id_bytes(&member.id)
     if verb == GROUP_LEAVE and _left(groups, member):
         return
-    if verb == GROUP_DELETE and member.is_pending and before.state == GROUP_EMPTY:
+    if is_ended and member.is_pending and before.state == GROUP_EMPTY:
         return
     if verb == GROUP_JOIN and member.instance != 0 and instance_of(&groups.request.instance) == member.instance:
         world.counts.group_replaced += 1
@@ -202,13 +206,54 @@ cdef void _judge_end(World* world, SimGroups* groups, SimGroupView* before, cons
 
 
 cdef void _judge_members(World* world, SimGroups* groups, SimGroupView* before, SimGroupView* after, uint8_t verb,
-                         Result result) noexcept nogil:
+                         bint may_end, Result result) noexcept nogil:
     cdef uint32_t i
     cdef Bytes id
     for i in range(before.count):
         id = id_bytes(&before.members[i].id)
         if view_member(after, &id) == NULL:
-            _judge_end(world, groups, before, &before.members[i], verb, result)
+            _judge_end(world, groups, before, &before.members[i], verb, may_end and not after.exists, result)
+        elif view_member(after, &id).lease != before.members[i].lease and not before.members[i].is_pending:
+            violate(world, VIOLATION_JOIN_LEASE, 0, groups.index, before.members[i].lease)
+
+
+# I51. The lease that a join of a new member grants is made in the same entry, with the time to live that it names, for
+# this member alone. A member that is there keeps its own.
+cdef void _judge_join(World* world, SimGroups* groups, SimGroupView* before, SimGroupView* after,
+                      Result result) noexcept nogil:
+    cdef const Command* command = &groups.command
+    cdef Reader reader = reader_over(result.body, result.length)
+    cdef uint64_t ttl_ms, deadline_ms
+    cdef uint32_t keys
+    cdef SimMember* member
+    cdef Bytes id
+    read_array(&reader, 3)
+    read_uint(&reader, unsigned_max())
+    read_uint(&reader, unsigned_max())
+    read_array(&reader, 6)
+    read_uint(&reader, unsigned_max())
+    id.data = read_bin(&reader, SIM_MEMBER_ID_MAX, &id.length)
+    member = view_member(after, &id)
+    if member == NULL or command.ttl_ms == 0:
+        return
+    if view_member(before, &id) != NULL:
+        if member.lease != view_member(before, &id).lease:
+            violate(world, VIOLATION_JOIN_LEASE, 0, groups.index, member.lease)
+        return
+    world.counts.group_leases += 1
+    if (machine_lease(groups.machine, member.lease, &ttl_ms, &deadline_ms, &keys) != OK or keys != 1
+            or ttl_ms != command.ttl_ms or deadline_ms != groups.lease_ms + ttl_ms):
+        violate(world, VIOLATION_JOIN_LEASE, 0, groups.index, member.lease)
+
+
+# I51: a join that is refused grants nothing.
+cdef void _judge_leases(World* world, SimGroups* groups, uint8_t verb, Result result) noexcept nogil:
+    cdef MachineStatus status
+    if verb == 0 or result.status != GROUP_REFUSED:
+        return
+    machine_status(groups.machine, &status)
+    if status.leases != groups.leases:
+        violate(world, VIOLATION_JOIN_LEASE, 0, groups.index, groups.leases)
 
 
 # --- resources --------------------------------------------------------------------------------------------------------
@@ -252,7 +297,7 @@ cdef void _judge_write(World* world, SimGroups* groups, Result result) noexcept 
     cdef uint32_t resource
     cdef Bytes id
     cdef uint32_t group = group_of_key(&command.fence.key, &id)
-    if (command.kind != COMMAND_KEYS or not command.fence.is_present or group == <uint32_t>SIM_GROUPS
+    if (command.kind != COMMAND_KEYS or not command.fence.is_present or group >= <uint32_t>SIM_GROUPS
             or result.is_duplicate or command.ops.size != 1):
         return
     if result.status != OK:
@@ -299,20 +344,26 @@ cdef void _judge_group(World* world, SimGroups* groups, uint32_t group, Result r
     cdef SimGroupView* after = &groups.views[group]
     cdef SimGroupTruth* truth = &groups.truths[group]
     cdef bint is_done = False
+    cdef bint may_end
     cdef uint8_t verb = _verb(groups, group, result, &is_done)
     before[0] = after[0]
     if verb != 0:
         groups_judge_request(world, groups, before, verb, result)
     if result.changed == 0:
+        _judge_leases(world, groups, verb, result)
         return
     if not is_done:
         verb = 0
     group_look(groups.machine, group, after)
     if groups.command.kind == COMMAND_LEASE_EXPIRE and before.exists:
         world.counts.group_timers += _ends(groups, before.lease, before.deadline_ms)
-    _judge_generation(world, groups, before, after, truth, verb == GROUP_DELETE)
+    may_end = verb == GROUP_DELETE or (groups.command.kind == COMMAND_LEASE_EXPIRE
+                                       and topics_are_due(world, group, groups.lease_ms))
+    _judge_generation(world, groups, before, after, truth, may_end)
     _judge_leader(world, groups, before, after, verb == GROUP_JOIN, verb == GROUP_SYNC)
-    _judge_members(world, groups, before, after, verb, result)
+    _judge_members(world, groups, before, after, verb, may_end, result)
+    if verb == GROUP_JOIN:
+        _judge_join(world, groups, before, after, result)
     if verb == GROUP_SYNC and after.state == GROUP_STABLE and before.state != GROUP_STABLE:
         _assign(groups, before, truth)
     else:
@@ -334,6 +385,7 @@ cdef void groups_begin(World* world) noexcept nogil:
         violate(world, VIOLATION_NO_MEMORY, 0, 0, 0)
         return
     command_init(&groups.command)
+    groups.count = SIM_GROUP_KEYS if world.config.has_topics else SIM_GROUPS
     world.groups = groups
 
 
@@ -355,8 +407,12 @@ cdef void groups_take(World* world, SimNode* node, index_t index, uint64_t chain
     groups.command.kind = 0
     if record.type == ENTRY_COMMAND:
         command_decode(<const uint8_t*>record + sizeof(Record), record.length, &groups.command)
+    if world.topics != NULL:
+        topics_before(world, groups)
+    machine_status(groups.machine, &status)
+    groups.leases = status.leases
     if groups.command.kind == COMMAND_LEASE_EXPIRE:
-        for group in range(SIM_GROUPS):
+        for group in range(groups.count):
             group_deadlines(groups.machine, &groups.views[group])
     while outcome == APPLY_MORE:
         outcome = machine_apply(groups.machine, record, &result)
@@ -364,9 +420,11 @@ cdef void groups_take(World* world, SimNode* node, index_t index, uint64_t chain
         violate(world, VIOLATION_FATAL, node.number, 17, index)
         groups.is_lost = True
         return
-    for group in range(SIM_GROUPS):
+    for group in range(groups.count):
         _judge_group(world, groups, group, &result)
     _judge_write(world, groups, &result)
+    if world.topics != NULL:
+        topics_take(world, groups, &result)
     machine_status(groups.machine, &status)
     groups.state_hash = status.state_hash.low
 
@@ -381,10 +439,12 @@ cdef void groups_check(World* world, SimNode* node) noexcept nogil:
     machine_status(node.engine.machine, &status)
     if status.state_hash.low != groups.state_hash:
         violate(world, VIOLATION_STATE_HASH, node.number, groups.index, status.revision)
-    for group in range(SIM_GROUPS):
+    for group in range(groups.count):
         group_look(node.engine.machine, group, &groups.seen)
         _look(world, node.number, node.engine.machine, &groups.seen, &groups.truths[group])
     world.counts.group_checks += 1
+    if world.topics != NULL and groups.index % LOOKED_OF == 0:
+        topics_look(world, node.number, node.engine.machine)
 
 
 cdef void groups_release(World* world) noexcept nogil:

@@ -9,6 +9,7 @@ from raftmeta.wire.groups cimport GroupRequest
 
 cdef enum:
     SIM_GROUPS = 2
+    SIM_GROUP_KEYS = 3          # in a world with topics: the last has offsets and never a member
     SIM_GROUP_CLIENTS = 8       # client i is of group i modulo SIM_GROUPS; the first four share one instance a group
     SIM_GROUP_STATIC = 4
     SIM_GROUP_MEMBERS = 48      # of one group, with those whose process is gone and whose lease is not
@@ -63,6 +64,7 @@ cdef enum SimGroupWish:
     CLIENT_SYNCS
     CLIENT_LEAVES
     CLIENT_WRITES
+    CLIENT_COMMITS              # offsets, in a world with topics
     CLIENT_TRIES                # something that shall be refused, or that an operator does
 
 cdef struct SimGroupClient:
@@ -87,10 +89,12 @@ cdef struct SimGroups:
     bint is_lost                # an entry could not be read: nothing is checked any more
     uint64_t lease_ms
     uint64_t state_hash         # after that entry
-    SimGroupView[SIM_GROUPS] views
+    uint64_t leases             # there were before it
+    uint32_t count              # of groups
+    SimGroupView[SIM_GROUP_KEYS] views
     SimGroupView before         # of the group under judgement
     SimGroupView seen           # by a client, or on a node
-    SimGroupTruth[SIM_GROUPS] truths
+    SimGroupTruth[SIM_GROUP_KEYS] truths
     SimGroupClient[SIM_GROUP_CLIENTS] clients
     Command command             # scratch
     GroupRequest request

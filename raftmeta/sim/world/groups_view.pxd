@@ -6,7 +6,7 @@ from raftmeta.sim.world.groups_state cimport SimGroupView, SimMember, SimMemberI
 from raftmeta.wire.commands cimport Bytes
 
 cdef Bytes group_key(uint32_t group) noexcept nogil
-# Of this key, or of the key of a member: *id. The number of groups: it is no key of either.
+# Of this key, or of the key of a member: *id. SIM_GROUP_KEYS: it is no key of either.
 cdef uint32_t group_of_key(const Bytes* key, Bytes* id) noexcept nogil
 # By the state that the machine has published.
 cdef void group_look(Machine* machine, uint32_t group, SimGroupView* view) noexcept nogil

@@ -2,12 +2,13 @@
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, entry_value
+from raftmeta.machine.entry cimport ENTRY_GROUP, ENTRY_MEMBER, ENTRY_OFFSET, ENTRY_OFFSETS, entry_value
 from raftmeta.machine.group_records cimport MEMBER_PENDING, GroupRecord, MemberRecord, group_read, member_read
 from raftmeta.machine.machine cimport machine_lease
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.tree cimport Cursor, Entry, cursor_next, cursor_seek, entry_key, tree_enter, tree_leave
-from raftmeta.sim.world.groups_state cimport SIM_GROUP_MEMBERS, SIM_GROUP_RESOURCES, SIM_GROUPS, SIM_MEMBER_ID_MAX
+from raftmeta.sim.world.groups_state cimport (SIM_GROUP_KEYS, SIM_GROUP_MEMBERS, SIM_GROUP_RESOURCES,
+                                              SIM_MEMBER_ID_MAX)
 from raftmeta.status cimport OK
 
 cdef enum:
@@ -16,7 +17,10 @@ cdef enum:
 
 cdef Bytes group_key(uint32_t group) noexcept nogil:
     cdef Bytes key
-    key.data = <const uint8_t*>(b"group-b" if group else b"group-a")
+    cdef const char* name = b"group-a"
+    if group != 0:
+        name = b"group-b" if group == 1 else b"group-c"
+    key.data = <const uint8_t*>name
     key.length = KEY_BYTES
     return key
 
@@ -25,14 +29,14 @@ cdef uint32_t group_of_key(const Bytes* key, Bytes* id) noexcept nogil:
     cdef uint32_t group
     id.data = NULL
     id.length = 0
-    for group in range(SIM_GROUPS):
+    for group in range(SIM_GROUP_KEYS):
         if key.length < <uint32_t>KEY_BYTES or memcmp(key.data, group_key(group).data, KEY_BYTES) != 0:
             continue
         if key.length > <uint32_t>KEY_BYTES:
             id.data = key.data + KEY_BYTES + 1
             id.length = key.length - KEY_BYTES - 1
         return group
-    return SIM_GROUPS
+    return SIM_GROUP_KEYS
 
 
 cdef Bytes id_bytes(const SimMemberId* id) noexcept nogil:
@@ -127,7 +131,7 @@ cdef void group_look(Machine* machine, uint32_t group, SimGroupView* view) noexc
     cursor_seek(&cursor, tree_enter(machine.tree), key.data, <uint16_t>key.length)
     while cursor.entry != NULL and cursor.entry.key_length >= KEY_BYTES and (
             memcmp(entry_key(cursor.entry), key.data, KEY_BYTES) == 0):
-        if not is_live(cursor.entry):
+        if not is_live(cursor.entry) or cursor.entry.flags & (ENTRY_OFFSET | ENTRY_OFFSETS):
             pass
         elif cursor.entry.key_length == KEY_BYTES:
             _look_at_group(cursor.entry, view)

@@ -132,7 +132,8 @@ cdef void _note_record(World* world, SimNode* node, const Record* record) noexce
         if world.truth.chains.data[record.index] != record.chain:
             violate(world, VIOLATION_LOG_MATCHING, node.number, record.index, record.term)
     memberships_note(world, record)
-    if world.config.has_rights or world.config.has_znodes or world.config.has_groups or processes_wants(record):
+    if (world.config.has_rights or world.config.has_znodes or world.groups != NULL
+            or processes_wants(record)):
         entries_note(world, record)
     points_note(world, record)
     _forget_damage(durable, record.index, record.index)
@@ -338,7 +339,7 @@ cdef void _note_committed(World* world, SimNode* node, index_t index) noexcept n
         rights_model_take(world, index, chain)
     if world.config.has_znodes:
         znodes_take(world, index, chain)
-    if world.config.has_groups:
+    if world.groups != NULL:
         groups_take(world, node, index, chain)
     points_committed(world, index)
     if not _was_quorum_durable(world, node, index, chain):
@@ -435,7 +436,7 @@ cdef void truth_after_run(World* world, SimNode* node) noexcept nogil:
             rights_model_check(world, node)
         if world.config.has_znodes:
             znodes_check(world, node)
-        if world.config.has_groups:
+        if world.groups != NULL:
             groups_check(world, node)
 
 

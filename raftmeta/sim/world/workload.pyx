@@ -13,6 +13,7 @@
     I26  commands of principals: raftmeta/sim/world/principals, raftmeta/sim/world/rights_model
     I27-I33  requests for znodes: raftmeta/sim/world/doors, raftmeta/sim/world/znodes_model
     I34-I39  worker groups: raftmeta/sim/world/group_clients, raftmeta/sim/world/groups_check
+    I45-I50  topics, offsets, record logs: raftmeta/sim/world/topic_clients, raftmeta/sim/world/topics_check
 These clients live in the process of their node and use its session; sim/world/clients has those of other processes.
 """
 
@@ -35,6 +36,8 @@ from raftmeta.sim.world.leases cimport leases_drop, leases_forget, leases_grante
 from raftmeta.sim.world.principals cimport principals_done, principals_release
 from raftmeta.sim.world.read_proofs cimport proofs_check
 from raftmeta.sim.world.rights_model cimport rights_model_release
+from raftmeta.sim.world.topic_clients cimport topic_clients_done
+from raftmeta.sim.world.topics_check cimport topics_release
 from raftmeta.sim.world.user_copies cimport copies_answered, copies_call, copies_fetched, copies_forget, copies_release
 from raftmeta.sim.world.watches cimport watches_forget, watches_opened
 from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witness_done, witness_read, witness_refused,
@@ -42,8 +45,8 @@ from raftmeta.sim.world.witness cimport (witness_called, witness_counted, witnes
 from raftmeta.sim.world.znodes_check cimport znodes_check
 from raftmeta.sim.world.znodes_model cimport znodes_release
 from raftmeta.sim.world.world_state cimport (CALL_ADD, CALL_CLIENT, CALL_DELETE, CALL_DOOR, CALL_GRANT, CALL_GROUP,
-                                             CALL_PRINCIPAL, CALL_PUT, CALL_READ, CALL_USER, CALL_USER_DUMP, SIM_KEYS,
-                                             SIM_WATCHES,
+                                             CALL_PRINCIPAL, CALL_PUT, CALL_READ, CALL_TOPIC, CALL_USER, CALL_USER_DUMP,
+                                             SIM_KEYS, SIM_WATCHES,
                                              VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_NOT_ONCE,
                                              VIOLATION_OUTCOME_LOST, VIOLATION_STALE_READ, SimCall, SimNode, SimWatch,
                                              World, violate)
@@ -231,6 +234,8 @@ cdef void workload_done(World* world, SimNode* node, void* owner, status_t statu
         doors_done(world, node, call, status, revision, body, length)
     elif call.kind == CALL_GROUP:
         group_clients_done(world, node, call, status, body, length)
+    elif call.kind == CALL_TOPIC:
+        topic_clients_done(world, node, call, status, body, length)
     elif call.kind == CALL_USER or call.kind == CALL_USER_DUMP:
         if status == OUTCOME_UNKNOWN or status == RESULT_EVICTED:
             _check_unknown(world, node, call, status)
@@ -259,7 +264,7 @@ cdef void workload_final(World* world) noexcept nogil:
             world.znodes.checked = 0
             if world.nodes[number].is_up and world.nodes[number].engine.state == ENGINE_RUNNING:
                 znodes_check(world, &world.nodes[number])
-    for number in range(world.config.nodes if world.config.has_groups else 0):
+    for number in range(world.config.nodes if world.groups != NULL else 0):
         if world.nodes[number].is_up and world.nodes[number].engine.state == ENGINE_RUNNING:
             groups_check(world, &world.nodes[number])
     for key in range(0, SIM_KEYS, 2):
@@ -277,5 +282,6 @@ cdef void workload_release(World* world) noexcept nogil:
     doors_release(world)
     znodes_release(world)
     groups_release(world)
+    topics_release(world)
     entries_release(world)
     command_release(&world.command)

@@ -20,6 +20,8 @@ from raftmeta.sim.world.events cimport (SIM_BACKGROUND, SIM_CLIENT, SIM_CONNECT,
                                         SIM_SENDING, SIM_WAKE, SimEvent, events_pop)
 from raftmeta.sim.world.group_clients cimport group_clients_act
 from raftmeta.sim.world.groups_check cimport groups_begin
+from raftmeta.sim.world.topic_clients cimport topic_clients_act
+from raftmeta.sim.world.topics_check cimport topics_begin
 from raftmeta.sim.world.faults cimport faults_heal, faults_reveal, faults_strike
 from raftmeta.sim.world.memberships cimport memberships_release
 from raftmeta.sim.world.processes cimport processes_release
@@ -101,6 +103,10 @@ cdef World* world_create(const SimConfig* config) noexcept nogil:
         world.random_znodes = next_random(&random)
     if config.has_groups:
         world.random_groups = next_random(&random)
+    if config.has_topics:
+        world.random_topics = next_random(&random)
+        topics_begin(world)
+    if config.has_groups or config.has_topics:
         groups_begin(world)
     command_init(&world.command)
     command_init(&world.rights.command)
@@ -219,6 +225,8 @@ cdef void _client_acts(World* world, uint32_t number) noexcept nogil:
         nodes |= doors_act(world)
     if world.config.has_groups:
         nodes |= group_clients_act(world)
+    if world.config.has_topics:
+        nodes |= topic_clients_act(world)
     for i in range(world.config.nodes):
         if nodes >> i & 1 and world.config.turn_us == 0:    # else they find it in their next turn
             node_run(world, &world.nodes[i])

@@ -48,6 +48,7 @@ class World:
     rights: 1: rights are turned on, principals try what they may, and an admin changes that. Not in ruin.
     znodes: 1: doors ask for znodes on behalf of owners whose leases come and go. Not in ruin.
     groups: 1: clients join worker groups, work under the fences of their assignments, hang and leave. Not in ruin.
+    topics: 1: clients make topics, produce to record logs and commit offsets, with groups also as members. Not in ruin.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -86,6 +87,7 @@ class World:
         rights: int = 0,
         znodes: int = 0,
         groups: int = 0,
+        topics: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

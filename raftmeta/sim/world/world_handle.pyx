@@ -55,6 +55,13 @@ INVARIANTS = {
     40: "I37 a resource of a worker group has two owners",
     41: "I38 a member of a worker group ended before its time",
     42: "I39 a stable worker group without an assignment of each member",
+    43: "I45 offsets of a record log have a gap, or one was given twice",
+    44: "I46 a batch of a record log is not as it was acknowledged",
+    45: "I47 a producer's batch was stored twice, or what was refused was stored",
+    46: "I48 a compacted log has another record of a key than the last",
+    47: "I49 a topic is not what its requests made of it",
+    48: "I50 an offset of a group is not what the last accepted commit said",
+    49: "I51 a member of a worker group has another lease than the one that its join granted",
     60: "I60 a process was ended that runs",
     61: "I61 a session of an ended process acts",
     101: "no memory",
@@ -109,7 +116,7 @@ cdef dict _profile(const SimConfig* config):
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             "rights": config.has_rights, "znodes": config.has_znodes,
-            "groups": config.has_groups,
+            "groups": config.has_groups, "topics": config.has_topics,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -136,7 +143,8 @@ cdef class World:
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
-                  encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, **faults):
+                  encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, topics: int = 0,
+                  **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -178,6 +186,7 @@ cdef class World:
         config.has_rights = rights != 0 and not ruin
         config.has_znodes = znodes != 0 and not ruin
         config.has_groups = groups != 0 and not ruin
+        config.has_topics = topics != 0 and not ruin
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

@@ -17,7 +17,9 @@
 # principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
 # doors      clients that ask for znodes; znodes_model   what ZooKeeper's rules (znodes_rules) make of the log, and must
 #            answer (I28, I30, I31, I33); znodes_check   nodes beside it, znodes beside one another (I27, I29, I32)
-# group_clients    members of worker groups; groups_check   what the log may make of their groups (I34-I39)
+# group_clients    members of worker groups; groups_check   what the log may make of their groups (I34-I39, I51)
+# topic_clients    clients that produce, make topics and commit offsets; topics_check   the log beside topics_model
+#            (I49, I50) and records_model (I45-I48), and nodes beside both
 # entries    every record that any disk has, for these models
 # witness    what clients saw, from values and times alone (I24)
 # points     where snapshots are due (I11)
@@ -185,6 +187,7 @@ cdef struct SimConfig:
     bint has_rights             # rights are turned on, and principals come and go (raftmeta/sim/world/principals)
     bint has_znodes             # doors ask for znodes (raftmeta/sim/world/doors)
     bint has_groups             # clients are members of worker groups (raftmeta/sim/world/group_clients)
+    bint has_topics             # clients have topics, offsets and record logs (raftmeta/sim/world/topic_clients)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
@@ -226,6 +229,7 @@ cdef enum SimCallKind:
     CALL_PRINCIPAL = 9          # the same of a SimPrincipal
     CALL_DOOR = 10              # ... and of a SimDoor
     CALL_GROUP = 11             # ... and of a SimGroupClient
+    CALL_TOPIC = 12             # ... and of a SimTopicClient
 
 cdef struct SimCall:
     SimCall* next_free
@@ -579,6 +583,13 @@ cdef enum SimViolation:
     VIOLATION_GROUP_OWNER = 40          # I37: a = index, b = the resource
     VIOLATION_GROUP_MEMBER = 41         # I38: a = index, b = lease of the member
     VIOLATION_GROUP_ASSIGNMENT = 42     # I39: a = generation, b = members
+    VIOLATION_RECORD_OFFSETS = 43       # I45: a = index, or the log; b = the offset that it should be
+    VIOLATION_RECORD_KEPT = 44          # I46: a = the log, b = the offset
+    VIOLATION_RECORD_TWICE = 45         # I47: a = index, b = the code that it should be
+    VIOLATION_RECORD_COMPACTED = 46     # I48: a = the log, b = the offset
+    VIOLATION_TOPIC = 47                # I49: a = index, or the topic; b = the code that it should be
+    VIOLATION_OFFSET = 48               # I50: a = index, or the group; b = the code, or the offset
+    VIOLATION_JOIN_LEASE = 49           # I51: a = index, b = the lease
     VIOLATION_ENDED_ALIVE = 60          # I60: a = index of the entry, b = the node that runs
     VIOLATION_ENDED_ACTS = 61           # I61: a = session, b = index of the entry
     VIOLATION_FATAL = 100               # a node stopped itself: a = status, b = what the core believed
@@ -647,6 +658,25 @@ cdef struct SimCounts:
     uint64_t group_writes_fenced    # ... refused
     uint64_t group_checks       # of a node's groups beside one another
     uint64_t groups_lost        # entries that the check did not take: nothing is checked any more
+    uint64_t group_leases       # of members, that their joins granted
+    uint64_t topic_sendings     # commands of clients of topics and their repetitions
+    uint64_t topics_made        # topics made, extended or deleted
+    uint64_t topics_refused     # ... refused
+    uint64_t offsets_committed
+    uint64_t offsets_refused    # commits of one partition that the machine refused
+    uint64_t offsets_deleted
+    uint64_t offsets_timed_out  # groups that ended with the time of their offsets
+    uint64_t records_appended   # batches
+    uint64_t records_repeated   # batches that their log had already
+    uint64_t records_refused    # batches that the machine refused
+    uint64_t records_fenced     # batches for a topic that had gone
+    uint64_t records_replaced   # records that a later one of their key took out
+    uint64_t tombstones_ended
+    uint64_t records_swept      # batches beyond a limit, or before the start of their log
+    uint64_t records_trimmed    # starts of logs that a request moved
+    uint64_t records_dropped    # logs
+    uint64_t topic_answers      # held against the model
+    uint64_t topic_checks       # of a node's topics, offsets and logs beside the model
     uint64_t reads
     uint64_t reads_refused
     uint64_t watch_events
@@ -704,6 +734,7 @@ cdef struct World:
     uint64_t random_rights
     uint64_t random_znodes
     uint64_t random_groups
+    uint64_t random_topics
     SimNode[SIM_NODES_MAX] nodes
     member_mask_t[SIM_NODES_MAX] hears      # node i receives from the nodes in hears[i]
     SimTruth truth
@@ -734,6 +765,7 @@ cdef struct World:
     SimDoor[SIM_DOORS] doors
     SimZnodesModel znodes
     void* groups                # SimGroups*, of raftmeta/sim/world/groups_state; NULL: there are none
+    void* topics                # SimTopics*, of raftmeta/sim/world/topics_state; NULL: there are none
     SimEntries entries
     SimCall* free_calls
     Vec[void*] call_blocks
