@@ -503,6 +503,15 @@ def test_a_key_that_rights_forbid_is_seen(guarded: World) -> None:
     expect(guarded, "I26")
 
 
+def test_principals_speak_by_tokens_and_an_admin_comes_from_the_founding(guarded: World) -> None:
+    """Tokens are made, used, and end in each way; the founder claims, and its token counts once."""
+    counts = guarded.counts
+    assert counts["token_commands"] > 20 and counts["tokens_made"] > 20
+    assert counts["tokens_expired"] > 0
+    assert counts["tokens_ended"] > 2 * counts["tokens_expired"]
+    assert counts["founders_claimed"] > 2
+
+
 def test_a_right_that_was_taken_away_is_seen(guarded: World) -> None:
     """I26: a node lets a principal read or write what it may not any more."""
     Liar(guarded).forget_grants()

@@ -219,3 +219,22 @@ def test_users_of_raftmeta_open_the_door_with_all_of_the_tree(tmp_path: Path) ->
             assert client.create("/by-right", b"", ephemeral=True) == "/by-right"
             auth.revoke("may", "write", prefix="zookeeper/")
             wait_until(lambda: not client.connected, timeout_s=START_S, what="the connection to end with the right")
+
+
+def test_a_door_that_served_before_there_were_rights_goes_on_at_once(tmp_path: Path) -> None:
+    """Init: the door has a session with its node, which is renewed every 150 s, and a client. Act: turn rights on.
+    Check: the client goes on. The session of the door had no owner, so its commands were refused until the renewal."""
+    authority = Authority(tmp_path / "authority")
+    may = certified(authority, authority.client("may"))
+    with doors(tmp_path, tls=authority.tls(authority.node("a")), session_ttl_s=600.0) as (nodes, at):
+        with kazoo(at["a"], **may) as client:
+            client.create("/before", b"")
+            auth = nodes["a"].auth
+            auth.put_role("may")
+            auth.grant("may", "read", "write", "watch", "lease", prefix="zookeeper/")
+            auth.put_user("may")
+            auth.bind("may", "may")
+            auth.enable()
+            assert client.retry(client.set, "/before", b"after").version > 0
+        with kazoo(at["a"], **may) as client:
+            client.create("/with-rights", b"")

@@ -39,6 +39,8 @@ cdef status_t command_submit(Desk* desk, Connection* connection, uint8_t kind, c
                              DeskTask** made) noexcept nogil
 # Once a turn: open it, or once in a while renew it.
 cdef void desk_session_tend(Desk* desk) noexcept nogil
+# Rights were configured: the session is renewed at once, so that it is known as the node's own.
+cdef void desk_session_own(Desk* desk) noexcept nogil
 # TASK_OPEN is back. False: the session is gone, and another id is opened next.
 cdef bint desk_session_opened(Desk* desk, const DeskTask* task) noexcept nogil
 # A command was told that the session has ended.

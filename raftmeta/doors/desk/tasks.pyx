@@ -240,6 +240,12 @@ cdef void desk_session_tend(Desk* desk) noexcept nogil:
     desk.is_opening = True
 
 
+# A session from before rights were configured has no owner, and while they are on nothing is done in it
+# (machine/rights_decide). Its next renewal would come after a quarter of its time to live.
+cdef void desk_session_own(Desk* desk) noexcept nogil:
+    desk.open_ns = 0
+
+
 cdef bint desk_session_opened(Desk* desk, const DeskTask* task) noexcept nogil:
     desk.is_opening = False
     if task.ticket.status == OK and desk.session == 0 and task.session == desk.opening:

@@ -6,22 +6,28 @@ from raftmeta.engine.engine cimport engine_submit
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.engine.submission cimport SUBMIT_CLIENT_COMMAND, Submission, submission_create, submission_payload
 from raftmeta.machine.rights cimport rights_drop, rights_hold
-from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHTS_BIND, RIGHTS_DISABLE, RIGHTS_ENABLE, RIGHTS_GRANT,
-                                            RIGHTS_OF_KEYS, RIGHTS_REVOKE, RIGHTS_ROLE_PUT, RIGHTS_ROLE_REMOVE,
-                                            RIGHTS_UNBIND, RIGHTS_USER_PUT, RIGHTS_USER_REMOVE, GrantHead, RightsTable,
-                                            TableUser, UserSecret)
-from raftmeta.machine.rights_table cimport table_user
+from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHTS_BIND, RIGHTS_CLAIM, RIGHTS_DISABLE, RIGHTS_ENABLE,
+                                            RIGHTS_FOUND_AGAIN, RIGHTS_GRANT, RIGHTS_OF_KEYS, RIGHTS_REVOKE,
+                                            RIGHTS_ROLE_PUT, RIGHTS_ROLE_REMOVE, RIGHTS_TOKEN_PUT,
+                                            RIGHTS_TOKEN_REMOVE, RIGHTS_UNBIND, RIGHTS_USER_PUT, RIGHTS_USER_REMOVE,
+                                            SEED_BYTES, USER_FOUNDER, GrantHead, RightsTable, TableUser, TokenAsked,
+                                            UserSecret)
+from raftmeta.machine.rights_table cimport table_token, table_user
 from raftmeta.machine.state cimport LEVEL_OF_RIGHTS
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.calls cimport call_take
 from raftmeta.sim.world.rights_model cimport admin_name, client_name, rights_key, role_name, user_name
-from raftmeta.sim.world.world_state cimport (CALL_PRINCIPAL, SIM_RIGHTS_KEYS, SIM_RIGHTS_LEASES, SIM_RIGHTS_SESSIONS,
-                                             SIM_ROLES, SIM_USERS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimPrincipal,
+from raftmeta.sim.world.tokens_model cimport founder_name, token_name, tokens_count
+from raftmeta.sim.world.world_state cimport (CALL_PRINCIPAL, FOUNDING_ASKED, FOUNDING_CLAIMED, FOUNDING_NONE,
+                                             FOUNDING_SPEAKS, PROOF_FOUNDER, PROOF_PASSWORD, PROOF_TOKEN,
+                                             SIM_RIGHTS_KEYS, SIM_RIGHTS_LEASES, SIM_RIGHTS_SESSIONS, SIM_ROLES,
+                                             SIM_TOKENS, SIM_USERS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, SimPrincipal,
                                              SimRightsModel, violate)
 from raftmeta.status cimport (AUTHENTICATION_FAILED, OK, PERMISSION_DENIED, RESULT_EVICTED, SESSION_UNKNOWN)
-from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
-                                     COMMAND_SESSION_OPEN, OP_DELETE, OP_PUT, OP_TXN, Bytes, Command, Op, Txn,
-                                     command_clear, command_encode, command_speak)
+from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
+                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_OPEN, OP_DELETE, OP_PUT,
+                                     OP_TXN, Bytes, Command, LeaseItem, Op, Txn, command_clear, command_encode,
+                                     command_speak)
 from raftmeta.wire.msgpack cimport number_max
 
 cdef enum:
@@ -30,6 +36,8 @@ cdef enum:
     SESSION_WINDOW = 16
     STEPS = 7                   # of the admin, until rights are on
     ITERATIONS = 4096
+    TOKENS_MAX = SIM_TOKENS // 2    # beyond, no more are made: those under way have room
+    TOKEN_TTL_MS_MAX = 1_000
 
 cdef uint64_t FOREVER_MS = <uint64_t>1 << 40       # sessions and leases end when somebody ends them
 
@@ -82,6 +90,50 @@ cdef Bytes _admin_grant(uint8_t* into) noexcept nogil:
     data.length = sizeof(GrantHead)
     return data
 
+# A token of the user, new or under the id that its last one had.
+cdef void _ask_token(World* world, SimPrincipal* principal, Command* command, Bytes name, uint8_t* into) noexcept nogil:
+    cdef TokenAsked* asked = <TokenAsked*>into
+    cdef uint64_t draw = _draw(world)
+    cdef Bytes data
+    if principal.token == 0 or draw & 1:
+        principal.token = _draw(world) >> 2 | 1
+    memset(asked, 0, sizeof(TokenAsked))
+    asked.id = principal.token
+    asked.ttl_ms = 1 + (draw >> 8) % TOKEN_TTL_MS_MAX
+    asked.secret.iterations = ITERATIONS
+    data.data = into
+    data.length = sizeof(TokenAsked)
+    _rights(command, RIGHTS_TOKEN_PUT, name, data)
+
+# Something with the token of a principal: it ends, or somebody tries to keep it or to use its lease.
+cdef bint _use_token(World* world, const SimPrincipal* principal, Command* command, uint8_t* into) noexcept nogil:
+    cdef uint64_t choice = _draw(world) % 4
+    cdef LeaseItem item
+    cdef Bytes data
+    memcpy(into, &principal.token, sizeof(uint64_t))
+    data.data = into
+    data.length = sizeof(uint64_t)
+    if choice == 0:
+        command.kind = COMMAND_LEASE_REVOKE
+        command.id = principal.token
+    elif choice == 1:
+        _rights(command, RIGHTS_TOKEN_REMOVE, _nothing(), data)
+    else:
+        memset(&item, 0, sizeof(LeaseItem))
+        item.lease = principal.token
+        command.kind = COMMAND_LEASE_KEEP_ALIVE
+        return command.leases.push(item)
+    return True
+
+# The secret of the founder, as a node makes it for an operator.
+cdef void _ask_founder(SimPrincipal* boss, Command* command, uint8_t* into) noexcept nogil:
+    cdef Bytes data = _secret(1, into)
+    (<UserSecret*>into).flags = USER_FOUNDER
+    memset(into + sizeof(UserSecret), 1, SEED_BYTES)
+    data.length += SEED_BYTES
+    boss.founding = FOUNDING_ASKED
+    _rights(command, RIGHTS_FOUND_AGAIN, _nothing(), data)
+
 # The admin sets rights up, while they are off.
 cdef void _set_up(World* world, SimPrincipal* boss, Command* command, uint8_t* text, uint8_t* data) noexcept nogil:
     if boss.step == 0:
@@ -116,15 +168,22 @@ cdef void _choose_range(World* world, uint32_t role, bint is_granted, uint32_t* 
             end[0] = place % ends
             return
 
-cdef void _change_rights(World* world, Command* command, uint8_t* text, uint8_t* other, uint8_t* data) noexcept nogil:
+cdef bint _change_rights(World* world, Command* command, uint8_t* text, uint8_t* other, uint8_t* data) noexcept nogil:
+    cdef SimPrincipal* boss = &world.principals[0]
     cdef uint64_t draw = _draw(world)
     cdef uint32_t user = 1 + <uint32_t>(draw >> 8) % (SIM_USERS - 1)
     cdef uint32_t role = <uint32_t>(draw >> 16) % SIM_ROLES
     cdef uint8_t bits = <uint8_t>(draw >> 24) & RIGHTS_OF_KEYS
     cdef uint32_t first, end
     cdef uint32_t choice = <uint32_t>draw % 16
-    if not world.rights.is_enabled:
+    if not _is_full(&world.rights) and (draw >> 40 & 31 == 0 or (not world.rights.is_enabled and draw >> 32 & 1)):
+        _ask_founder(boss, command, data)
+    elif not world.rights.is_enabled:
         _rights(command, RIGHTS_ENABLE, _nothing(), _nothing())
+    elif draw >> 45 & 7 == 0 and world.principals[user].token != 0:
+        return _use_token(world, &world.principals[user], command, data)
+    elif draw >> 45 & 7 == 1 and tokens_count(&world.rights) < TOKENS_MAX:
+        _ask_token(world, &world.principals[user], command, user_name(user, text), data)
     elif choice == 0 or world.rights.users[user].number == 0:
         _rights(command, RIGHTS_USER_PUT, user_name(user, text), _secret(_draw(world), data))
     elif choice == 1:
@@ -148,6 +207,7 @@ cdef void _change_rights(World* world, Command* command, uint8_t* text, uint8_t*
         _rights(command, RIGHTS_BIND, user_name(user, text), role_name(role, other))
     else:
         _rights(command, RIGHTS_UNBIND, user_name(user, text), role_name(role, other))
+    return True
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -192,6 +252,13 @@ cdef bint _request(World* world, SimPrincipal* principal, uint32_t number, Comma
     cdef uint32_t choice = <uint32_t>draw % 16
     cdef uint32_t shape = <uint32_t>(draw >> 8) % 3
     cdef uint64_t lease = principal.lease
+    cdef const SimPrincipal* other
+    if draw >> 48 & 15 == 0 and tokens_count(&world.rights) < TOKENS_MAX:
+        _ask_token(world, principal, command, user_name(number, text) if draw >> 52 & 1 else _nothing(), data)
+        return True
+    other = &world.principals[1 + (draw >> 52) % (SIM_USERS - 1)]
+    if draw >> 48 & 15 == 1 and other.token != 0:
+        return _use_token(world, other, command, data)
     if choice < 7:
         return _txn(world, command, OP_PUT, 0, shape, data, values)
     if choice < 9:
@@ -241,8 +308,12 @@ cdef void _next(World* world, SimPrincipal* principal, uint32_t number) noexcept
         _begin_session(world, principal, command)
     elif number == 0 and principal.step < STEPS:
         _set_up(world, principal, command, text, data)
+    elif principal.founding != FOUNDING_NONE:
+        principal.founding = FOUNDING_CLAIMED
+        principal.password = _draw(world)
+        _rights(command, RIGHTS_CLAIM, user_name(0, text), _secret(principal.password, data))
     elif number == 0:
-        _change_rights(world, command, text, other, data)
+        is_made = _change_rights(world, command, text, other, data)
     else:
         is_made = _request(world, principal, number, command, text, data, values)
     if not principal.opens:
@@ -258,7 +329,7 @@ cdef void _next(World* world, SimPrincipal* principal, uint32_t number) noexcept
 # --- sendings ---------------------------------------------------------------------------------------------------------
 # As server/authentication does: the password is that of the node's own table. False: this node knows no such user, or
 # another password. A client with an old password is told the new one by somebody; at times it takes a while.
-cdef bint _prove(World* world, SimNode* node, SimPrincipal* principal, uint32_t number) noexcept nogil:
+cdef bint _prove_password(World* world, SimNode* node, SimPrincipal* principal, uint32_t number) noexcept nogil:
     cdef RightsTable* table = rights_hold(&node.engine.machine.rights)
     cdef const TableUser* user
     cdef uint8_t[8] text
@@ -277,6 +348,61 @@ cdef bint _prove(World* world, SimNode* node, SimPrincipal* principal, uint32_t 
     rights_drop(table)
     return is_proven
 
+# False: this node knows no such token. It may be one that lags, or the token has ended.
+cdef bint _prove_token(SimNode* node, SimPrincipal* principal) noexcept nogil:
+    cdef RightsTable* table = rights_hold(&node.engine.machine.rights)
+    cdef bint is_proven
+    if table == NULL:
+        return False
+    is_proven = table_token(table, principal.token) != NULL
+    if is_proven:
+        principal.proven = table.revision
+        principal.speaks = principal.token
+    rights_drop(table)
+    return is_proven
+
+cdef bint _prove_founder(SimNode* node, SimPrincipal* principal) noexcept nogil:
+    cdef RightsTable* table = rights_hold(&node.engine.machine.rights)
+    cdef Bytes name = founder_name()
+    cdef bint is_proven
+    if table == NULL:
+        return False
+    is_proven = table_user(table, name.data, name.length) != NULL
+    if is_proven:
+        principal.proven = table.revision
+    rights_drop(table)
+    return is_proven
+
+# The admin speaks for itself again.
+cdef void _end_founding(SimPrincipal* principal) noexcept nogil:
+    principal.founding = FOUNDING_NONE
+    principal.session = principal.proven = 0
+    principal.payload.clear()
+
+cdef bint _prove(World* world, SimNode* node, SimPrincipal* principal, uint32_t number) noexcept nogil:
+    principal.proof = PROOF_FOUNDER
+    if principal.founding >= FOUNDING_SPEAKS:
+        if _prove_founder(node, principal):
+            return True
+        if _draw(world) & 3 == 0:
+            _end_founding(principal)        # no such founder, as far as one node knows
+        return False
+    principal.proof = PROOF_TOKEN
+    if number != 0 and principal.token != 0 and _draw(world) & 3 and _prove_token(node, principal):
+        return True
+    principal.proof = PROOF_PASSWORD
+    return _prove_password(world, node, principal, number)
+
+# The founder was made: it speaks in a session of its own. It claimed: at times it tries once more.
+cdef void _go_on_founding(World* world, SimPrincipal* principal) noexcept nogil:
+    if not principal.is_answered:
+        return
+    if principal.founding == FOUNDING_ASKED:
+        _end_founding(principal)
+        principal.founding = FOUNDING_SPEAKS
+    elif principal.founding == FOUNDING_CLAIMED and _draw(world) & 1:
+        _end_founding(principal)
+
 cdef uint32_t principals_act(World* world) noexcept nogil:
     cdef uint64_t draw = _draw(world)
     cdef uint32_t number = <uint32_t>draw % SIM_USERS
@@ -287,6 +413,7 @@ cdef uint32_t principals_act(World* world) noexcept nogil:
         return 0
     if number != 0 and world.principals[0].step < STEPS:
         return 0
+    _go_on_founding(world, principal)
     if principal.proven == 0 and not _prove(world, node, principal, number):
         return 0
     if principal.payload.size == 0 or principal.is_answered:
@@ -294,10 +421,14 @@ cdef uint32_t principals_act(World* world) noexcept nogil:
     return _send(world, node, principal, number)
 
 cdef uint32_t _send(World* world, SimNode* node, SimPrincipal* principal, uint32_t number) noexcept nogil:
-    cdef uint8_t[8] text
+    cdef uint8_t[16] text
     cdef Bytes name = user_name(number, text)
     cdef SimCall* call
     cdef Submission* submission
+    if principal.proof == PROOF_TOKEN:
+        name = token_name(principal.speaks, text)
+    elif principal.proof == PROOF_FOUNDER:
+        name = founder_name()
     world.scratch.clear()
     if command_speak(&name, principal.proven, principal.payload.data, <uint32_t>principal.payload.size,
                      &world.scratch) != OK:
@@ -337,6 +468,9 @@ cdef void principals_done(World* world, SimNode* node, const SimCall* call, stat
     principal.is_answered = True
     world.counts.principal_commands += 1
     world.counts.principals_denied += status == PERMISSION_DENIED
+    world.counts.token_commands += principal.proof == PROOF_TOKEN
+    if principal.proof == PROOF_TOKEN and _draw(world) & 7 == 0:
+        principal.proven = 0        # the next command by the password, or by the token again
     if call.key == 0 and principal.step < STEPS and not principal.opens and status != RESULT_EVICTED:
         principal.step += 1
     if call.key != 0:

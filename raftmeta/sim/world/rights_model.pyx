@@ -11,22 +11,25 @@ from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta.machine.plan cimport is_live
 from raftmeta.machine.rights cimport rights_drop, rights_hold
-from raftmeta.machine.rights_state cimport (RIGHT_LEASE, RIGHT_READ, RIGHT_WRITE, RIGHTS_BIND, RIGHTS_DISABLE,
-                                            RIGHTS_ENABLE, RIGHTS_GRANT, RIGHTS_OF_KEYS_COUNT, RIGHTS_ROLE_PUT,
-                                            RIGHTS_ROLE_REMOVE, RIGHTS_UNBIND, RIGHTS_USER_PUT, RIGHTS_USER_REMOVE,
-                                            GrantHead, RightsTable, UserSecret)
+from raftmeta.machine.rights_state cimport (RIGHT_LEASE, RIGHT_READ, RIGHT_WRITE, RIGHTS_BIND, RIGHTS_CLAIM,
+                                            RIGHTS_DISABLE, RIGHTS_ENABLE, RIGHTS_FOUND, RIGHTS_FOUND_AGAIN,
+                                            RIGHTS_GRANT, RIGHTS_OF_KEYS_COUNT, RIGHTS_ROLE_PUT, RIGHTS_ROLE_REMOVE,
+                                            RIGHTS_TOKEN_PUT, RIGHTS_TOKEN_REMOVE, RIGHTS_UNBIND, RIGHTS_USER_PUT,
+                                            RIGHTS_USER_REMOVE, GrantHead, RightsTable, UserSecret)
 from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.tree cimport Entry, entry_value, tree_find
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.raft.types cimport ENTRY_COMMAND, Record
 from raftmeta.sim.world.entries cimport entries_find
+from raftmeta.sim.world.tokens_model cimport (founder_claims, founder_make, token_end, token_make, token_of,
+                                              tokens_check, tokens_expire, tokens_of_user_end, tokens_speaker)
 from raftmeta.sim.world.world_state cimport (SIM_RIGHTS_KEYS, SIM_RIGHTS_LEASES, SIM_RIGHTS_SESSIONS, SIM_ROLES,
                                              SIM_USERS, VIOLATION_RIGHTS, SimRightsLease,
-                                             SimRightsModel, SimRightsSession, SimRole, SimUser, violate)
+                                             SimRightsModel, SimRightsSession, SimRole, SimToken, SimUser, violate)
 from raftmeta.status cimport OK
-from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
-                                     COMMAND_SESSION_OPEN, OP_PUT, OP_TXN, SPEAKER_CLIENT, Command, Op, Txn,
-                                     command_decode, command_release)
+from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT,
+                                     COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_OPEN, OP_PUT, OP_TXN,
+                                     SPEAKER_CLIENT, Command, Op, Txn, command_decode, command_release)
 
 cdef enum:
     ADMIN_BIT = 1 << SIM_ROLES  # of SimUser.roles
@@ -171,6 +174,8 @@ cdef bint _may_txn(SimRightsModel* model, const SimUser* user, uint32_t place, i
 cdef bint _may_revoke(SimRightsModel* model, const SimUser* user, uint64_t id) noexcept nogil:
     cdef const SimRightsLease* lease = _lease(model, id)
     cdef uint32_t key
+    if token_of(model, id) != NULL:
+        return False                # the lease of a token is of no user
     if not _may_anywhere(model, user, RIGHT_LEASE):
         return False
     if lease == NULL:
@@ -182,8 +187,27 @@ cdef bint _may_revoke(SimRightsModel* model, const SimUser* user, uint64_t id) n
             return False
     return True
 
-cdef bint _is_allowed(SimRightsModel* model, const SimUser* user, uint32_t number) noexcept nogil:
+# A user makes tokens for itself, and ends its own.
+cdef bint _is_own_token(SimRightsModel* model, const SimUser* user, uint32_t number) noexcept nogil:
     cdef const Command* command = &model.command
+    cdef const SimToken* named
+    if command.id == RIGHTS_TOKEN_PUT:
+        return command.name.length == 0 or _user_of(&command.name) == number
+    if command.id != RIGHTS_TOKEN_REMOVE:
+        return False
+    named = token_of(model, (<const uint64_t*>command.data.data)[0])
+    return named != NULL and named.user == user.number
+
+cdef bint _is_allowed(SimRightsModel* model, const SimUser* user, uint32_t number,
+                      const SimToken* token) noexcept nogil:
+    cdef const Command* command = &model.command
+    if user == &model.founder:
+        return command.kind == COMMAND_SESSION_OPEN or (command.kind == COMMAND_RIGHTS
+                                                        and command.id == RIGHTS_CLAIM)
+    if token != NULL and command.kind == COMMAND_RIGHTS:
+        return command.id == RIGHTS_TOKEN_REMOVE and (<const uint64_t*>command.data.data)[0] == token.id
+    if command.kind == COMMAND_RIGHTS and _is_own_token(model, user, number):
+        return True
     if user.roles & ADMIN_BIT or command.kind == COMMAND_SESSION_OPEN:
         return True
     if command.kind == COMMAND_KEYS:
@@ -229,8 +253,18 @@ cdef void _end_lease(SimRightsModel* model, uint64_t id) noexcept nogil:
         if model.keys[key].lease == id:
             model.keys[key].value = model.keys[key].lease = 0
 
+# Another password ends the tokens.
+cdef void _put_user(World* world, SimUser* user) noexcept nogil:
+    cdef SimRightsModel* model = &world.rights
+    if user.number == 0:
+        model.next_number += 1
+        user.number = model.next_number
+    user.since = model.changes + 1
+    memcpy(&user.password, (<const UserSecret*>model.command.data.data).salt, sizeof(uint64_t))
+    tokens_of_user_end(world, user.number)
+
 # False: it names something that does not exist; nothing was changed.
-cdef bint _change_user(SimRightsModel* model, uint64_t verb) noexcept nogil:
+cdef bint _change_user(World* world, SimRightsModel* model, uint64_t verb) noexcept nogil:
     cdef const Command* command = &model.command
     cdef uint32_t number = _user_of(&command.name)
     cdef uint32_t role
@@ -239,15 +273,12 @@ cdef bint _change_user(SimRightsModel* model, uint64_t verb) noexcept nogil:
         return verb == RIGHTS_USER_PUT or verb == RIGHTS_BIND
     user = &model.users[number]
     if verb == RIGHTS_USER_PUT:
-        if user.number == 0:
-            model.next_number += 1
-            user.number = model.next_number
-        user.since = model.changes + 1
-        memcpy(&user.password, (<const UserSecret*>command.data.data).salt, sizeof(uint64_t))
+        _put_user(world, user)
         return True
     if user.number == 0:
         return False
     if verb == RIGHTS_USER_REMOVE:
+        tokens_of_user_end(world, user.number)
         memset(user, 0, sizeof(SimUser))
         return True
     role = _role_of(&command.data)
@@ -286,13 +317,38 @@ cdef bint _change_role(SimRightsModel* model, uint64_t verb) noexcept nogil:
         role.grants[first * ENDS + end] &= ~head.rights
     return True
 
-cdef void _change(World* world, SimRightsModel* model) noexcept nogil:
+# The founder makes an admin of the name, and is gone.
+cdef bint _claim(World* world, SimRightsModel* model) noexcept nogil:
+    cdef SimUser* user = &model.users[_user_of(&model.command.name)]
+    if not founder_claims(world):
+        return False
+    _put_user(world, user)
+    user.roles |= ADMIN_BIT
+    model.is_enabled = True
+    return True
+
+# An empty name is that of who speaks.
+cdef bint _make_token(World* world, SimRightsModel* model, const SimUser* speaker) noexcept nogil:
+    cdef uint32_t number = _user_of(&model.command.name)
+    if model.command.name.length != 0:
+        speaker = &model.users[number] if number != NOBODY else NULL
+    return token_make(world, speaker)
+
+cdef void _change(World* world, SimRightsModel* model, const SimUser* speaker) noexcept nogil:
     cdef uint64_t verb = model.command.id
     cdef bint is_changed = True
     if verb == RIGHTS_ENABLE or verb == RIGHTS_DISABLE:
         model.is_enabled = verb == RIGHTS_ENABLE
     elif verb in (RIGHTS_USER_PUT, RIGHTS_USER_REMOVE, RIGHTS_BIND, RIGHTS_UNBIND):
-        is_changed = _change_user(model, verb)
+        is_changed = _change_user(world, model, verb)
+    elif verb == RIGHTS_TOKEN_PUT:
+        is_changed = _make_token(world, model, speaker)
+    elif verb == RIGHTS_TOKEN_REMOVE:
+        is_changed = token_end(world, (<const uint64_t*>model.command.data.data)[0])
+    elif verb == RIGHTS_FOUND or verb == RIGHTS_FOUND_AGAIN:
+        is_changed = founder_make(world)
+    elif verb == RIGHTS_CLAIM:
+        is_changed = _claim(world, model)
     else:
         is_changed = _change_role(model, verb)
     model.changes += is_changed
@@ -308,17 +364,19 @@ cdef void _grant_lease(SimRightsModel* model, uint64_t owner) noexcept nogil:
     free_place.id = model.command.id
     free_place.owner = owner
 
-cdef void _do(World* world, SimRightsModel* model, uint64_t owner) noexcept nogil:
+cdef void _do(World* world, SimRightsModel* model, const SimUser* user) noexcept nogil:
     cdef const Command* command = &model.command
     if command.kind == COMMAND_KEYS:
         if _do_txn(model, 0, False):
             _do_txn(model, 0, True)
     elif command.kind == COMMAND_LEASE_GRANT:
-        _grant_lease(model, owner)
+        _grant_lease(model, user.number if user != NULL else 0)
     elif command.kind == COMMAND_LEASE_REVOKE:
         _end_lease(model, command.id)
+        if token_end(world, command.id):
+            model.changes += 1
     elif command.kind == COMMAND_RIGHTS:
-        _change(world, model)
+        _change(world, model, user)
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -348,13 +406,22 @@ cdef void _take(World* world, SimRightsModel* model) noexcept nogil:
     cdef const Command* command = &model.command
     cdef bint opens = command.kind == COMMAND_SESSION_OPEN
     cdef uint32_t number = _user_of(&command.principal)
-    cdef SimUser* user = NULL
+    cdef SimUser* user
+    cdef SimToken* token = NULL
+    cdef uint64_t since
     cdef SimRightsSession* session = _session(model, command.id if opens else command.session)
     cdef uint64_t owner
-    if number == NOBODY:
+    if _is(&command.principal, client_name()):
         return                      # the user of all other clients, who touches nothing of this
-    if model.users[number].number != 0 and model.users[number].since <= command.rights_revision:
+    if number != NOBODY:
         user = &model.users[number]
+    else:
+        user = tokens_speaker(model, &command.principal, &token)
+    since = token.since if token != NULL else user.since if user != NULL else 0
+    if user != NULL and (user.number == 0 or since > command.rights_revision):
+        user = token = NULL
+    elif token != NULL:
+        number = <uint32_t>(user - model.users)
     if user == NULL and model.is_enabled:
         return
     owner = user.number if user != NULL else 0
@@ -365,8 +432,8 @@ cdef void _take(World* world, SimRightsModel* model) noexcept nogil:
             session.owner = owner
     if not opens and not _is_new(model, session):
         return
-    if not model.is_enabled or _is_allowed(model, user, number):
-        _do(world, model, owner)
+    if not model.is_enabled or _is_allowed(model, user, number, token):
+        _do(world, model, user)
     if opens:
         _open(model, owner)
     else:
@@ -379,11 +446,15 @@ cdef void rights_model_take(World* world, index_t index, uint64_t chain) noexcep
     if index != model.index + 1:
         model.is_lost = True
     model.index = index
+    if record != NULL:
+        model.lease_ms = max(model.lease_ms, record.lease_ms)
     if record == NULL or record.type != ENTRY_COMMAND or model.is_lost:
         return                      # no command: every committed command was on a disk before
     if command_decode(<const uint8_t*>record + sizeof(Record), record.length, &model.command) == OK:
         if model.command.speaker == SPEAKER_CLIENT:
             _take(world, model)
+        elif model.command.kind == COMMAND_LEASE_EXPIRE:
+            model.changes += tokens_expire(world)
 
 
 # --- the nodes --------------------------------------------------------------------------------------------------------
@@ -442,6 +513,7 @@ cdef void rights_model_check(World* world, SimNode* node) noexcept nogil:
         violate(world, VIOLATION_RIGHTS, node.number, 4000, table.revision)
     for user in range(SIM_USERS):
         _check_user(world, node, table, user)
+    tokens_check(world, node, table)
     rights_drop(table)
 
 

@@ -14,7 +14,8 @@
 # watches    what watches show, over resumptions (I15, I16)
 # leases     leases that clients keep, and when they may end (I17)
 # read_proofs    reads, and the rounds that prove them (I13); memberships   memberships against the log (I10)
-# principals clients with names and passwords, and what becomes of their commands; rights_model   what they may (I26)
+# principals clients with names, passwords and tokens, and what becomes of their commands; rights_model   what they may,
+#            tokens_model   with which tokens (I26)
 # doors      clients that ask for znodes; znodes_model   what ZooKeeper's rules (znodes_rules) make of the log, and must
 #            answer (I28, I30, I31, I33); znodes_check   nodes beside it, znodes beside one another (I27, I29, I32)
 # group_clients    members of worker groups; groups_check   what the log may make of their groups (I34-I39, I51)
@@ -60,6 +61,7 @@ cdef enum:
     SIM_RIGHTS_KEYS = 8         # keys of these clients; no other client touches them
     SIM_RIGHTS_LEASES = 256     # that they ever ask for
     SIM_RIGHTS_SESSIONS = 256   # the same
+    SIM_TOKENS = 32             # of these clients at a time
 
 # Everything that may go wrong, with its rate. Probabilities in millionths, times in microseconds.
 cdef struct SimFaultRates:
@@ -470,19 +472,40 @@ cdef struct SimRightsKey:
     uint64_t value              # 0: the key does not exist
     uint64_t lease
 
+cdef struct SimToken:
+    uint64_t id                 # 0: free
+    uint64_t user               # number
+    uint64_t since              # change of rights that made it
+    uint64_t deadline_ms        # on the lease clock
+
 cdef struct SimRightsModel:
     index_t index               # of the last entry that was taken
+    uint64_t lease_ms           # the lease clock there
     bint is_lost                # an entry could not be read: nothing is checked any more
     uint64_t changes            # of rights
     uint64_t next_number
     bint is_enabled
     SimUser[SIM_USERS] users
+    SimUser founder             # without roles; it may make an admin, once
+    SimToken[SIM_TOKENS] tokens
     bint has_client             # the user of all other clients
     SimRole[SIM_ROLES] roles
     SimRightsKey[SIM_RIGHTS_KEYS] keys
     SimRightsSession[SIM_RIGHTS_SESSIONS] sessions
     SimRightsLease[SIM_RIGHTS_LEASES] leases
     Command command             # scratch
+
+cdef enum SimProof:
+    PROOF_PASSWORD = 0
+    PROOF_TOKEN = 1
+    PROOF_FOUNDER = 2           # the one-time token of the founding
+
+# Of the admin: it lets a node make the founder, and becomes an admin anew as that.
+cdef enum SimFounding:
+    FOUNDING_NONE = 0
+    FOUNDING_ASKED = 1          # for the founder's token
+    FOUNDING_SPEAKS = 2         # as the founder, in a session of the founder
+    FOUNDING_CLAIMED = 3
 
 # A client with a name and a password, which has one command under way.
 cdef struct SimPrincipal:
@@ -491,6 +514,10 @@ cdef struct SimPrincipal:
     uint64_t password           # that it proves
     uint64_t proven             # change of rights under which it proved that; 0: it proves again
     uint64_t lease              # the last that it asked for; 0: none
+    uint64_t token              # the same
+    SimProof proof              # how it speaks
+    uint64_t speaks             # by this token
+    SimFounding founding
     bint is_answered
     bint opens                  # its command opens the session
     uint32_t step               # of the admin: so much is set up
@@ -630,6 +657,11 @@ cdef struct SimCounts:
     uint64_t principals_denied  # of these
     uint64_t principals_unknown     # sendings that were not believed
     uint64_t rights_changes     # committed
+    uint64_t tokens_made
+    uint64_t tokens_ended
+    uint64_t tokens_expired     # of these: by their time
+    uint64_t token_commands     # of principals by tokens, answered
+    uint64_t founders_claimed
     uint64_t rights_checks      # of a node's keys and rights against the model
     uint64_t door_sendings      # commands of doors and their repetitions
     uint64_t door_out_of_order  # of these: answered that they came too early
