@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.doors.etcd.state cimport EtcdDoor
 from raftmeta.doors.kafka.state cimport KafkaDoor
 from raftmeta.doors.zookeeper.state cimport ZkDoor
 from raftmeta.engine.submission cimport Submission
@@ -29,6 +30,7 @@ cdef class NodeBase:
     cdef ClientServer* clients  # NULL: it serves none
     cdef ZkDoor* zookeeper      # NULL: it has no such door
     cdef KafkaDoor* kafka       # NULL: it has no such door
+    cdef EtcdDoor* etcd         # as is
     cdef NodeLife life          # changes together with `loop`, without a moment in which Python code could run
     cdef unsigned long starter  # thread that is in begin()
     cdef unsigned long closer   # thread that closes, or has closed; 0: none
@@ -63,7 +65,8 @@ cdef class NodeBase:
     cdef int _begin(self) except -1
     cdef int _open(self, Loop* loop, object listener) except -1
     # Give the contexts of freshly read files to all ports.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka) except -1
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka,
+                        EtcdDoor* etcd) except -1
     cdef void _tell_ending(self) noexcept
     cdef int _await_ending(self, uint32_t seen, uint64_t deadline_ns) except -1
     cdef uint64_t _session_now(self) except 0

@@ -21,6 +21,8 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.bindings.commands cimport read_values, take_bound, take_key, take_number, take_page
 from raftmeta.bindings.verbs cimport Request
+from raftmeta.doors.etcd.door cimport etcd_close_in_child, etcd_destroy, etcd_start, etcd_stop
+from raftmeta.doors.etcd.state cimport EtcdDoor
 from raftmeta.doors.kafka.door cimport kafka_close_in_child, kafka_destroy, kafka_start, kafka_stop
 from raftmeta.doors.kafka.state cimport KafkaDoor
 from raftmeta.doors.zookeeper.door cimport (zookeeper_close_in_child, zookeeper_destroy, zookeeper_start,
@@ -35,6 +37,7 @@ from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_WATCH, answer_of, d
                                     purpose_wants_body, raise_status, raise_unless_ok)
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.links cimport id_of_link
+from raftmeta.face.etcd cimport open_etcd
 from raftmeta.face.kafka cimport open_kafka
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
@@ -58,7 +61,7 @@ from raftmeta.raft.types cimport Membership
 from raftmeta.security.audit_handle cimport AuditHandle
 from raftmeta.security.audit_queue cimport AuditTrail
 from raftmeta.security.cipher_handle cimport KeyRingHandle
-from raftmeta.security.contexts cimport tls_context_free, tls_port_offer
+from raftmeta.security.contexts cimport tls_context_free, tls_context_speak_http, tls_port_offer
 from raftmeta.security.identity cimport ROLE_CLIENT, ROLE_PEER
 from raftmeta.security.tls_state cimport TLS_CUT, TLS_NOT_SPOKEN, TLS_WANTED, TlsContext
 from raftmeta.server.server cimport clients_close_in_child, clients_destroy, clients_start, clients_stop
@@ -122,8 +125,8 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 zookeeper_listen=None, kafka_listen=None, cluster="default", config=None, encryption=None, tls=None,
-                 audit=None):
+                 zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default", config=None,
+                 encryption=None, tls=None, audit=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -134,7 +137,8 @@ cdef class NodeBase:
         self.certificates = Certificates(tls) if tls is not None else None
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
                                        client_listen=client_listen, zookeeper_listen=zookeeper_listen,
-                                       kafka_listen=kafka_listen, cluster=cluster, config=config,
+                                       kafka_listen=kafka_listen, etcd_listen=etcd_listen, cluster=cluster,
+                                       config=config,
                                        is_private=tls is not None and not tls.accept_plain)
         self.encryption = check_encryption(encryption)
         self.audit = check_audit(audit)
@@ -192,9 +196,11 @@ cdef class NodeBase:
             ending.clients = self.clients
             ending.zookeeper = self.zookeeper
             ending.kafka = self.kafka
+            ending.etcd = self.etcd
             self.clients = NULL
             self.zookeeper = NULL
             self.kafka = NULL
+            self.etcd = NULL
             ending.end_by(boot_now_ns() + self.close_timeout_ns)
             raise
         self.loop = loop
@@ -236,21 +242,26 @@ cdef class NodeBase:
         self.clients = open_clients(loop, self.identity, self.config)
         self.zookeeper = open_zookeeper(loop, self.identity, self.config)
         self.kafka = open_kafka(loop, self.identity, self.config)
+        self.etcd = open_etcd(loop, self.identity, self.config)
         if self.certificates is not None:
-            self._offer_tls(loop, self.clients, self.zookeeper, self.kafka)
+            self._offer_tls(loop, self.clients, self.zookeeper, self.kafka, self.etcd)
         raise_unless_ok(loop_start(loop, <int>listener.detach()))
         if self.clients != NULL:
             raise_unless_ok(clients_start(self.clients))
         if self.zookeeper != NULL:
             raise_unless_ok(zookeeper_start(self.zookeeper))
-        return raise_unless_ok(kafka_start(self.kafka)) if self.kafka != NULL else 0
+        if self.kafka != NULL:
+            raise_unless_ok(kafka_start(self.kafka))
+        return raise_unless_ok(etcd_start(self.etcd)) if self.etcd != NULL else 0
 
     # loop NULL: that of the running node. Contexts are made first: that runs Python code, and may see the node end.
-    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka) except -1:
+    cdef int _offer_tls(self, Loop* loop, ClientServer* clients, ZkDoor* zookeeper, KafkaDoor* kafka,
+                        EtcdDoor* etcd) except -1:
         cdef TlsContext* of_peers = NULL
         cdef TlsContext* of_clients = NULL
         cdef TlsContext* of_zookeeper = NULL
         cdef TlsContext* of_kafka = NULL
+        cdef TlsContext* of_etcd = NULL
         try:
             self.certificates.begin()
             texts = self.tls.read()
@@ -260,11 +271,14 @@ cdef class NodeBase:
             of_zookeeper.is_foreign = True
             of_kafka = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
             of_kafka.is_foreign = True
+            of_etcd = context_of(self.tls, texts, self.identity, ROLE_CLIENT)
+            tls_context_speak_http(of_etcd)
             if loop == NULL:
                 loop = self.started()
                 clients = self.clients
                 zookeeper = self.zookeeper
                 kafka = self.kafka
+                etcd = self.etcd
         except BaseException as error:
             if of_peers != NULL:
                 tls_context_free(of_peers)
@@ -274,6 +288,8 @@ cdef class NodeBase:
                 tls_context_free(of_zookeeper)
             if of_kafka != NULL:
                 tls_context_free(of_kafka)
+            if of_etcd != NULL:
+                tls_context_free(of_etcd)
             self.certificates.failure = f"{error}"
             raise
         loop.tls.accepts_plain = self.tls.accept_plain
@@ -293,6 +309,11 @@ cdef class NodeBase:
             tls_port_offer(&kafka.desk.base.tls, of_kafka)
         else:
             tls_context_free(of_kafka)
+        if etcd != NULL:
+            etcd.desk.base.tls.accepts_plain = self.tls.accept_plain
+            tls_port_offer(&etcd.desk.base.tls, of_etcd)
+        else:
+            tls_context_free(of_etcd)
         self.certificates.failure = ""
         return 0
 
@@ -308,10 +329,12 @@ cdef class NodeBase:
         ending.clients = self.clients
         ending.zookeeper = self.zookeeper
         ending.kafka = self.kafka
+        ending.etcd = self.etcd
         self.loop = NULL            # nobody submits or reads from here on
         self.clients = NULL
         self.zookeeper = NULL
         self.kafka = NULL
+        self.etcd = NULL
         self.life = LIFE_CLOSED
         ending.checkpoints = self.checkpoints
         ending.callbacks = self.callbacks
@@ -420,6 +443,8 @@ cdef class NodeBase:
             zookeeper_close_in_child(self.zookeeper)
         if self.kafka != NULL:
             kafka_close_in_child(self.kafka)
+        if self.etcd != NULL:
+            etcd_close_in_child(self.etcd)
         if self.loop != NULL:
             loop_close_in_child(self.loop)
             # LMDB would close its descriptors by number when it is collected, and those may be others' by then.
@@ -798,6 +823,7 @@ cdef class _Ending:
     cdef ClientServer* clients
     cdef ZkDoor* zookeeper
     cdef KafkaDoor* kafka
+    cdef EtcdDoor* etcd
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks
     cdef set attached
@@ -820,6 +846,8 @@ cdef class _Ending:
                 has_ended = zookeeper_stop(self.zookeeper, _left_ns(deadline_ns)) and has_ended
             if self.kafka != NULL:
                 has_ended = kafka_stop(self.kafka, _left_ns(deadline_ns)) and has_ended
+            if self.etcd != NULL:
+                has_ended = etcd_stop(self.etcd, _left_ns(deadline_ns)) and has_ended
             if self.loop != NULL:
                 has_ended = loop_stop(self.loop, _left_ns(deadline_ns)) and has_ended
         raised = None
@@ -856,6 +884,8 @@ cdef class _Ending:
                 zookeeper_destroy(self.zookeeper)
             if self.kafka != NULL:
                 kafka_destroy(self.kafka)
+            if self.etcd != NULL:
+                etcd_destroy(self.etcd)
             if self.loop != NULL:
                 loop_destroy(self.loop)
 

@@ -188,7 +188,7 @@ cdef class Node(NodeBase, Verbs):
     def reload_tls(self):
         if self.certificates is None:
             raise ConfigError("tls: this node has no such setting", field="tls")
-        self._offer_tls(NULL, NULL, NULL, NULL)
+        self._offer_tls(NULL, NULL, NULL, NULL, NULL)
 
     def aio(self):
         from raftmeta.face.aio import Node as AioNode

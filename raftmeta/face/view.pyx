@@ -15,6 +15,7 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, EVENT_COMPAC
                                     EVENT_USER_DIVERGED, EVENT_USER_FAILED, EVENT_USER_STOPPED, EVENT_USER_UNDUMPED)
 from raftmeta.face.answers cimport deadline_after
 from raftmeta.face.base cimport LIFE_FORKED, NodeBase
+from raftmeta.face.etcd cimport etcd_metrics
 from raftmeta.face.kafka cimport kafka_metrics
 from raftmeta.face.links cimport name_of_link, names_of_links
 from raftmeta.face.listening cimport client_metrics, tls_metrics
@@ -226,6 +227,8 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         metrics.update(zookeeper_metrics(node.zookeeper))
     if node.kafka != NULL:
         metrics.update(kafka_metrics(node.kafka))
+    if node.etcd != NULL:
+        metrics.update(etcd_metrics(node.etcd))
     metrics.update(trail_metrics(node.trail))
     return metrics
 
