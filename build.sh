@@ -24,7 +24,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 VENV=.venv
-APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev ca-certificates"
+APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev ca-certificates"
 JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
 DOORS_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven clickhouse-server clickhouse-client postgresql"
 CLANG_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-dev"
@@ -34,15 +34,15 @@ step() { printf '[%s] %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
 # --- the tools of the machine -----------------------------------------------------------------------------------------
 
-# OpenSSL's headers, for TLS and for files at rest.
-has_openssl() {
-    g++ -E -x c++ - <<<'#include <openssl/ssl.h>' >/dev/null 2>&1
+# The headers of OpenSSL, for TLS and for files at rest, and of nghttp2, for etcd's clients.
+has_headers() {
+    g++ -E -x c++ - <<<$'#include <openssl/ssl.h>\n#include <nghttp2/nghttp2.h>' >/dev/null 2>&1
 }
 
 # Set `python` to the first one, in the order of PATH, that can make a virtual environment and compile extensions.
 find_python() {
     local candidate
-    command -v g++ >/dev/null && has_openssl || return 1
+    command -v g++ >/dev/null && has_headers || return 1
     for candidate in $(type -aP python3 python3.14 python3.13 python3.12 python3.11); do
         if python=$("$candidate" - 2>/dev/null <<'PYTHON'
 import ensurepip, os, sys, sysconfig
@@ -63,25 +63,25 @@ require_python() {
         echo "$APT_LINE"
         exit 2
     fi
-    step "installing a compiler, Python and the headers of Python and OpenSSL"
+    step "installing a compiler, Python and the headers of Python, OpenSSL and nghttp2"
     bash -c "$APT_LINE" >&2
     hash -r
     find_python || {
-        echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, no g++, or no openssl/ssl.h" >&2
+        echo "build.sh: still no Python >= 3.11 with ensurepip and Python.h, no g++, or no openssl/ssl.h or nghttp2/nghttp2.h" >&2
         exit 1
     }
 }
 
-# A checkout may have its .venv from a time at which OpenSSL was not needed.
-require_openssl() {
-    has_openssl && return
+# A checkout may have its .venv from a time at which these were not needed.
+require_headers() {
+    has_headers && return
     if [ "$(id -u)" -ne 0 ]; then
         echo "$APT_LINE"
         exit 2
     fi
-    step "installing the headers of OpenSSL"
+    step "installing the headers of OpenSSL and nghttp2"
     bash -c "$APT_LINE" >&2
-    has_openssl || { echo "build.sh: still no openssl/ssl.h" >&2; exit 1; }
+    has_headers || { echo "build.sh: still no openssl/ssl.h or nghttp2/nghttp2.h" >&2; exit 1; }
 }
 
 # Spark, which checks the histories of fault runs, runs on Java; nothing else here does.
@@ -179,7 +179,7 @@ PYTHON
 
 # A third of all modules: whole packages, and modules of backups, salvage and faults on purpose.
 NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests
-NOT_IN_DEMO+=,raftmeta.doors,raftmeta.face.kafka,raftmeta.face.own_logs,raftmeta.face.zookeeper
+NOT_IN_DEMO+=,raftmeta.doors,raftmeta.face.etcd,raftmeta.face.kafka,raftmeta.face.own_logs,raftmeta.face.zookeeper
 NOT_IN_DEMO+=,raftmeta.engine.snapshots.backup,raftmeta.face.backups,raftmeta.face.faults,raftmeta.face.stopped_log
 NOT_IN_DEMO+=,raftmeta.machine.machine_handle,raftmeta.storage.salvage,raftmeta.storage.sealed_handle
 
@@ -198,7 +198,7 @@ make_extensions() {
         [ -z "$(find raftmeta -name '*.hpp' -newer "$stamp" -print -quit)" ]; then
         return
     fi
-    require_openssl
+    require_headers
     mkdir -p build
     touch build/started.stamp # a source saved during the build is newer than that
     step "building the extensions (build/build.log)"

@@ -45,6 +45,7 @@ if platform.machine() == "aarch64":
 LIBRARIES = {
     **{f"raftmeta.security.{name}": ["ssl", "crypto"] for name in ("certificates", "contexts", "door", "tls")},
     **{f"raftmeta.security.{name}": ["crypto"] for name in ("cipher", "cipher_handle")},
+    "raftmeta.doors.etcd.http2": ["nghttp2"],
 }
 
 # Flags of the special builds of `./build.sh check`; they come last and win over those above.

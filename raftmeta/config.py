@@ -71,6 +71,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "zookeeper_connections_max": (1, 1_000_000),
     "zookeeper_watches_max": (1, 100_000_000),
     "kafka_connections_max": (1, 1_000_000),
+    "etcd_connections_max": (1, 1_000_000),
     "kafka_session_min_s": (0.1, 3600.0),
     "kafka_session_max_s": (1.0, 86_400.0),
     "kafka_initial_delay_s": (0.0, 300.0),
@@ -147,6 +148,7 @@ class Config:
     kafka_initial_delay_s: so long the first member of a group waits for others.
     kafka_consumer_session_s, kafka_consumer_beat_s: how long a member of a consumer group (KIP-848) lives without a
     heartbeat, and how often it is told to send one.
+    etcd_connections_max: of etcd's clients on this node, all together.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -209,6 +211,7 @@ class Config:
     kafka_initial_delay_s: float = 3.0
     kafka_consumer_session_s: float = 45.0
     kafka_consumer_beat_s: float = 5.0
+    etcd_connections_max: int = 10_000
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False
@@ -366,6 +369,7 @@ class Identity:
     client_listen: Address | None
     zookeeper_listen: Address | None
     kafka_listen: Address | None
+    etcd_listen: Address | None
     data_dir: Path
 
     @classmethod
@@ -380,6 +384,7 @@ class Identity:
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
         kafka_listen: str | None = None,
+        etcd_listen: str | None = None,
         cluster: str,
         config: Config,
         is_private: bool = False,
@@ -408,6 +413,9 @@ class Identity:
         kafka_at = _served_at(kafka_listen, "kafka_listen", config, is_private)
         if kafka_at is not None and str(kafka_at) in (str(listen_at), str(clients_at), str(zookeeper_at)):
             raise ConfigError("kafka_listen: must be an address of its own", field="kafka_listen")
+        etcd_at = _served_at(etcd_listen, "etcd_listen", config, is_private)
+        if etcd_at is not None and str(etcd_at) in (str(listen_at), str(clients_at), str(zookeeper_at), str(kafka_at)):
+            raise ConfigError("etcd_listen: must be an address of its own", field="etcd_listen")
         return cls(
             name=name,
             cluster=cluster,
@@ -417,5 +425,6 @@ class Identity:
             client_listen=clients_at,
             zookeeper_listen=zookeeper_at,
             kafka_listen=kafka_at,
+            etcd_listen=etcd_at,
             data_dir=check_path(data_dir, "data_dir"),
         )

@@ -15,7 +15,7 @@ from tests.lint.sources import ROOT
 
 APT_LINE = (
     "apt-get update && DEBIAN_FRONTEND=noninteractive "
-    "apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev ca-certificates"
+    "apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev ca-certificates"
 )
 PLAIN_COMMANDS = ["bash", "cat", "date", "dirname", "sed", "sha256sum"]
 
@@ -78,7 +78,7 @@ def test_root_installs_by_apt_and_looks_again(machine: Machine, tmp_path: Path) 
     ended = machine.run("build")
     assert calls.read_text().splitlines() == [
         ": update",
-        "noninteractive: install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev ca-certificates",
+        "noninteractive: install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev ca-certificates",
     ]
     assert ended.returncode == 1
     assert "still no Python" in ended.stderr

@@ -93,6 +93,12 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_cli
     metavar="HOST:PORT",
     help="Where to accept Kafka's clients (docs/kafka.md).",
 )
+@click.option(
+    "--etcd",
+    "etcd_listen",
+    metavar="HOST:PORT",
+    help="Where to accept etcd's clients (docs/etcd.md).",
+)
 @click.option("--http", "http_listen", metavar="HOST:PORT", help="Serve the REST protocol there (docs/rest.md).")
 @click.option("--http-cert", metavar="FILE", help="Certificate of the REST server, which then speaks https.")
 @click.option("--http-key", metavar="FILE", help="Its private key.")
@@ -134,6 +140,7 @@ def serve(
     client_listen: str | None,
     zookeeper_listen: str | None,
     kafka_listen: str | None,
+    etcd_listen: str | None,
     http_listen: str | None,
     http_cert: str | None,
     http_key: str | None,
@@ -180,6 +187,7 @@ def serve(
             client_listen=client_listen,
             zookeeper_listen=zookeeper_listen,
             kafka_listen=kafka_listen,
+            etcd_listen=etcd_listen,
             cluster=cluster,
             config=config_of(config_path, insecure, has_rights, http_listen is not None),
             encryption=encryption,

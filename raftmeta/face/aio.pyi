@@ -39,6 +39,7 @@ class Node(MailboxFace, AioVerbs):
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
         kafka_listen: str | None = None,
+        etcd_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

@@ -26,6 +26,7 @@ class NodeBase:
         client_listen: str | None = None,
         zookeeper_listen: str | None = None,
         kafka_listen: str | None = None,
+        etcd_listen: str | None = None,
         cluster: str = "default",
         config: Config | None = None,
         encryption: Encryption | None = None,

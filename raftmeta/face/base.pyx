@@ -121,8 +121,8 @@ cdef class NodeBase:
         self.link_faults = b""
 
     def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 zookeeper_listen=None, kafka_listen=None, cluster="default", config=None, encryption=None, tls=None,
-                 audit=None, kafka=None):
+                 zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default", config=None,
+                 encryption=None, tls=None, audit=None, kafka=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -133,7 +133,8 @@ cdef class NodeBase:
         self.certificates = Certificates(tls) if tls is not None else None
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
                                        client_listen=client_listen, zookeeper_listen=zookeeper_listen,
-                                       kafka_listen=kafka_listen, cluster=cluster, config=config,
+                                       kafka_listen=kafka_listen, etcd_listen=etcd_listen, cluster=cluster,
+                                       config=config,
                                        is_private=tls is not None and not tls.accept_plain)
         if kafka is not None and not isinstance(kafka, KafkaHost):
             raise ConfigError(f"kafka: must be a KafkaDoor, not {type(kafka).__name__}", field="kafka")
@@ -265,8 +266,10 @@ cdef class NodeBase:
             texts = self.tls.read()
             for role in [ROLE_PEER] + [ROLE_CLIENT] * (1 + len(self.doors)):
                 contexts[count] = context_of(self.tls, texts, self.identity, role)
-                contexts[count].is_foreign = count >= 2
                 count += 1
+            for i in range(2, count):
+                door = self.doors[i - 2]
+                door.prepare(contexts[i])
             if loop == NULL:
                 loop = self.started()
         except BaseException as error:

@@ -2,6 +2,7 @@
 from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport Connections
 from raftmeta.loop.loop cimport Loop
+from raftmeta.security.tls_state cimport TlsContext
 from raftmeta.status cimport status_t
 
 cdef enum:
@@ -20,6 +21,8 @@ cdef class OpenDoor:
     # Fill `block`, after the loop was opened and before it is started. program: what the host does for the door; None:
     # nothing. Raises AddressInUse, ConfigError.
     cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1
+    # What the protocol wants of TLS.
+    cdef void prepare(self, TlsContext* context) noexcept
     # Empty once somebody else ends it.
     cdef dict metrics(self)
 

@@ -10,12 +10,16 @@ from importlib import import_module
 DOORS = (
     ("zookeeper_listen", "raftmeta.face.zookeeper", "OpenZooKeeper"),
     ("kafka_listen", "raftmeta.face.kafka", "OpenKafka"),
+    ("etcd_listen", "raftmeta.face.etcd", "OpenEtcd"),
 )
 
 
 cdef class OpenDoor:
     cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1:
         raise NotImplementedError
+
+    cdef void prepare(self, TlsContext* context) noexcept:
+        context.is_foreign = True
 
     cdef dict metrics(self):
         raise NotImplementedError

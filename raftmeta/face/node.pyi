@@ -25,7 +25,8 @@ class Node(NodeBase, Verbs):
     advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which
     Config.local_clients also lets in through the folder; zookeeper_listen: "host:port" for ZooKeeper's clients
     (docs/zookeeper.md); kafka_listen: "host:port" for Kafka's clients (docs/kafka.md); kafka: raftmeta.KafkaDoor, if this
-    program keeps the records of topics; cluster: a name that must be alike on all members.
+    program keeps the records of topics; etcd_listen: "host:port" for etcd's clients (docs/etcd.md); cluster: a name that
+    must be alike on all members.
     encryption: raftmeta.Encryption, the keys of the files in the folder; None: they are plain.
     audit: raftmeta.Audit, where to record who asks for what (docs/security.md "Audit"); None: nowhere.
     Every call raises NodeClosed or ForkedProcess where the node does not run, and Fatal when it had to stop.

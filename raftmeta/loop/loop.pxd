@@ -39,7 +39,8 @@ cdef enum LoopReader:
     READER_CLIENTS = 1              # the thread that serves clients
     READER_DOORS = 2                # the thread of the ZooKeeper door
     READER_KAFKA = 3                # the thread of the Kafka door
-    LOOP_READERS = 4
+    READER_ETCD = 4                 # the thread of the etcd door
+    LOOP_READERS = 5
 
 # Somebody waits for something that engine/submission has among the awaited kinds.
 cdef struct Awaiting:

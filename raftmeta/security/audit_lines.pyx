@@ -18,7 +18,7 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_LABEL_REVISION, AUDIT_LABEL_ROLE, AUDIT_LEASE_GRANT, AUDIT_LEASE_KEEP_ALIVE, AUDIT_LEASE_LIST,
     AUDIT_LEASE_REVOKE, AUDIT_MACHINE_COMMAND, AUDIT_MACHINE_READ, AUDIT_MEMBER_ADD, AUDIT_MEMBER_CHANGE,
     AUDIT_MEMBER_MEET, AUDIT_MEMBER_REMOVE, AUDIT_MEMBER_ROLE, AUDIT_MEMBERS, AUDIT_PORT_PEERS,
-    AUDIT_PORT_KAFKA, AUDIT_PORT_ZOOKEEPER, AUDIT_PRODUCERS,
+    AUDIT_PORT_ETCD, AUDIT_PORT_KAFKA, AUDIT_PORT_ZOOKEEPER, AUDIT_PRODUCERS,
     AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD, AUDIT_PROOF_TOKEN, AUDIT_PUT, AUDIT_RANGE, AUDIT_SESSION_CLOSE,
     AUDIT_SESSION_OPEN,
     AUDIT_SNAPSHOT, AUDIT_SNAPSHOT_PIECE, AUDIT_STATUS, AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UNWATCH,
@@ -411,7 +411,8 @@ cdef status_t _line(AuditLines* lines, const AuditRecord* record, Vec[uint8_t]* 
     if record.operation == AUDIT_CONNECTION:
         _word(&page, b',"port":"peers"' if record.port == AUDIT_PORT_PEERS else b',"port":"zookeeper"'
               if record.port == AUDIT_PORT_ZOOKEEPER else b',"port":"kafka"'
-              if record.port == AUDIT_PORT_KAFKA else b',"port":"clients"')
+              if record.port == AUDIT_PORT_KAFKA else b',"port":"etcd"'
+              if record.port == AUDIT_PORT_ETCD else b',"port":"clients"')
     _items(lines, &page, record, texts + record.principal_length + record.certificate_length)
     _verdict(lines, &page, record)
     status = _end(lines, &page, start)

@@ -111,6 +111,7 @@ cdef enum AuditPort:
     AUDIT_PORT_PEERS
     AUDIT_PORT_ZOOKEEPER
     AUDIT_PORT_KAFKA
+    AUDIT_PORT_ETCD
 
 # The native threads that push; each has the ring of this number.
 cdef enum AuditProducer:
@@ -118,7 +119,8 @@ cdef enum AuditProducer:
     AUDIT_BY_LOOP = 1
     AUDIT_BY_DOORS = 2                      # the ZooKeeper door
     AUDIT_BY_KAFKA = 3                      # the Kafka door
-    AUDIT_PRODUCERS = 4
+    AUDIT_BY_ETCD = 4                       # the etcd door
+    AUDIT_PRODUCERS = 5
 
 cdef enum AuditFamily:
     AUDIT_ADDRESS_NONE = 0

@@ -9,6 +9,8 @@ from raftmeta.status cimport status_t
 # NULL: a text is wrong; *field says which (letter of TlsTexts: c, k, a, r), `why` what OpenSSL said.
 cdef TlsContext* tls_context_create(const TlsTexts* texts, IdentityRole role, const uint8_t* cluster,
                                     uint8_t cluster_length, char* field, char* why) noexcept nogil
+# The clients of the port speak HTTP, of version 2 or 1.1, and say so in ALPN. Before it is offered.
+cdef void tls_context_speak_http(TlsContext* context) noexcept nogil
 cdef void tls_context_free(TlsContext* context) noexcept nogil
 # Who this side is by its own certificate. BAD_FIELD: nobody.
 cdef status_t tls_context_identity(const TlsContext* context, CertifiedIdentity* into) noexcept nogil

@@ -10,7 +10,7 @@ Sources: RFC 8446; RFC 7301; OpenSSL's manual pages SSL_CTX_set_verify(3), SSL_C
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memset, strncpy
+from libc.string cimport memcpy, memset, strlen, strncpy
 from libc.time cimport tm
 
 from raftmeta.native.atomics cimport exchange_shared, load_shared
@@ -34,6 +34,8 @@ cdef const char* CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_C
 # As ALPN writes them: a length, then the name (RFC 7301 3.1). FORMAT_.
 cdef const char* PEER_PROTOCOL = b"\x0fraftmeta-peer/1"
 cdef const char* CLIENT_PROTOCOL = b"\x11raftmeta-client/1"
+# Those of HTTP (RFC 9113 3.2, RFC 7301 6).
+cdef const char* HTTP_PROTOCOLS = b"\x02h2\x08http/1.1"
 
 
 # --- what OpenSSL asks in a handshake ---------------------------------------------------------------------------------
@@ -55,6 +57,15 @@ cdef int _choose_protocol(openssl.SSL* ssl, const unsigned char** chosen, unsign
                           const unsigned char* offered, unsigned int offered_length, void* given) noexcept nogil:
     cdef const unsigned char* own = <const unsigned char*>given
     if openssl.SSL_select_next_proto(<unsigned char**>chosen, chosen_length, own, own[0] + 1, offered,
+                                     offered_length) != openssl.OPENSSL_NPN_NEGOTIATED:
+        return openssl.SSL_TLSEXT_ERR_ALERT_FATAL
+    return openssl.SSL_TLSEXT_ERR_OK
+
+
+cdef int _choose_http(openssl.SSL* ssl, const unsigned char** chosen, unsigned char* chosen_length,
+                      const unsigned char* offered, unsigned int offered_length, void* given) noexcept nogil:
+    if openssl.SSL_select_next_proto(<unsigned char**>chosen, chosen_length, <const unsigned char*>HTTP_PROTOCOLS,
+                                     <unsigned int>strlen(HTTP_PROTOCOLS), offered,
                                      offered_length) != openssl.OPENSSL_NPN_NEGOTIATED:
         return openssl.SSL_TLSEXT_ERR_ALERT_FATAL
     return openssl.SSL_TLSEXT_ERR_OK
@@ -264,6 +275,11 @@ cdef void _free(TlsContext* context) noexcept nogil:
     free(context.authorities)
     free(context.revoked)
     free(context)
+
+
+cdef void tls_context_speak_http(TlsContext* context) noexcept nogil:
+    context.is_foreign = True
+    openssl.SSL_CTX_set_alpn_select_cb(<openssl.SSL_CTX*>context.openssl, _choose_http, NULL)
 
 
 cdef void tls_context_free(TlsContext* context) noexcept nogil:

@@ -1,0 +1,13 @@
+# The Cluster and Maintenance services, as far as a door has them: what members say of themselves.
+from raftmeta.doors.etcd.state cimport EtcdCall, EtcdDoor, EtcdTask
+from raftmeta.wire.commands cimport Bytes
+
+cdef void member_list_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void member_list_go(EtcdDoor* door, EtcdCall* call) noexcept nogil
+cdef void status_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void alarm_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void defragment_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void hash_kv_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void hash_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void move_leader_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void move_leader_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil

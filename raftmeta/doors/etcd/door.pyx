@@ -1,0 +1,210 @@
+"""The etcd door's thread: everything that happens to etcd's clients, one turn at a time.
+
+    _main   while not closing:
+        connections_wait        connections, the listener, the mailbox
+        desk_look               what the loop published: the leader, the members, the feature level
+        connections_look        bytes in: calls begin
+        desk_take_mail          answers of the loop go to the calls that asked
+        connections_tell        what calls have to say goes to their transports
+        connections_go_on       those that wait; one write for each connection
+        desk_submit             read rounds; one ring for everything submitted
+
+It decides when to sleep, and when the door serves: while this node has a cluster, a session and a watch, and knew a
+leader lately. It must never touch a Python object, take the GIL, or block in anything but epoll.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from raftmeta.connections.accounts cimport accounts_sweep
+from raftmeta.connections.accounts_state cimport Accounts
+from raftmeta.connections.connections cimport connections_sweep
+from raftmeta.connections.state cimport TUNE_READ_BYTES
+from raftmeta.connections.turns cimport (connections_close_all, connections_go_on, connections_look, connections_rest,
+                                         connections_start, connections_wait)
+from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
+                                       desk_submit, desk_take_mail, desk_unpin, desk_unwatch, desk_watch)
+from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask, bytes_of
+from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_free
+from raftmeta.doors.etcd.access cimport access_look
+from raftmeta.doors.etcd.calls cimport calls_answered, calls_release
+from raftmeta.doors.etcd.connections cimport connections_expire_calls, connections_tell, etcd_rules
+from raftmeta.doors.etcd.state cimport ETCD_MESSAGE_BYTES_MAX, TASK_CALL, EtcdConnection, EtcdTask
+from raftmeta.engine.state cimport ENGINE_RUNNING
+from raftmeta.loop.loop cimport READER_ETCD
+from raftmeta.machine.watches cimport (WATCH_EVENTS, WATCH_PROGRESS_MARK, WatchView, watch_look, watch_pass,
+                                       watch_reached)
+from raftmeta.native.atomics cimport load_shared
+from raftmeta.net.posix cimport close
+from raftmeta.security.audit_queue cimport AUDIT_BY_ETCD, AUDIT_PORT_ETCD
+from raftmeta.status cimport SESSION_UNKNOWN
+from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
+
+cdef enum:
+    TUNE_SWEEP_NS = 1_000_000_000
+    UNREAD_NS = 30_000_000_000      # so long a client may leave what it was sent
+    UNREAD_PRESSED_NS = 250_000_000     # the same while others wait for room
+    LONELY_NS = 2_000_000_000       # without a leader for so long: clients are sent elsewhere
+    LONGEST_WAIT_MS = 100
+    PAUSE_MS = 5
+    LEVEL_ANY = 1
+
+
+# --- what the loop published ------------------------------------------------------------------------------------------
+# The desk asks read rounds while it has a watch. Nothing that stands behind all other keys concerns this door.
+cdef void _watch(EtcdDoor* door) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX] last
+    cdef Bytes start
+    cdef Bytes end
+    memset(last, 0xff, sizeof(last))
+    last[KEY_BYTES_MAX - 1] = 0
+    start = bytes_of(last, KEY_BYTES_MAX - 1)
+    end = bytes_of(last, KEY_BYTES_MAX)
+    desk_watch(&door.desk, &start, &end)
+
+
+cdef void _judge(EtcdDoor* door) noexcept nogil:
+    _watch(door)
+    door.is_lonely = desk_is_lonely(&door.desk, LONELY_NS) or door.desk.status.core.is_removed
+    door.is_serving = (not door.is_lonely and door.desk.watch != NULL and door.desk.session != 0
+                       and door.desk.status.engine_state == ENGINE_RUNNING)
+
+
+# --- answers of the loop ----------------------------------------------------------------------------------------------
+cdef void _answered(Desk* desk, DeskTask* base) noexcept nogil:
+    if base.kind == TASK_CALL:
+        calls_answered(<EtcdDoor*>desk, <EtcdTask*>base)
+        return
+    sequence_done(desk, base)
+    if base.ticket.status == SESSION_UNKNOWN and base.session == desk.session:
+        desk_session_lost(desk)
+    task_free(desk, base)
+
+
+cdef DeskRules RULES
+RULES.task_bytes = sizeof(EtcdTask)
+RULES.sent = NULL
+RULES.returned = NULL
+RULES.answered = _answered
+
+
+cdef void _drain(EtcdDoor* door) noexcept nogil:
+    cdef WatchView view
+    if door.desk.watch == NULL:
+        return
+    watch_reached(door.desk.watch)
+    while watch_look(door.desk.watch, &view):
+        if view.kind != WATCH_EVENTS and view.kind != WATCH_PROGRESS_MARK:
+            door.desk.resume = 0
+            watch_pass(door.desk.watch, &view)
+            desk_unwatch(&door.desk)
+            return
+        watch_pass(door.desk.watch, &view)
+
+
+# --- a turn -----------------------------------------------------------------------------------------------------------
+cdef int _timeout_ms(const EtcdDoor* door) noexcept nogil:
+    if door.desk.base.dirty.size != 0:
+        return 0
+    # Clients that wait until the door serves: nothing else rings when the node has a leader and applied enough.
+    if door.desk.has_pause or (door.desk.base.waiting.size != 0 and not door.is_serving):
+        return PAUSE_MS
+    return LONGEST_WAIT_MS
+
+
+cdef void _tell_counters(EtcdDoor* door) noexcept nogil:
+    door.counters.waiting = door.desk.base.waiting.size
+    door.counters.memory = door.desk.base.answer_bytes + door.desk.base.bytes_under_way + door.desk.base.part_bytes
+    door.counters.base = door.desk.base.counters
+    door.published.write(door.counters)
+
+
+cdef void _turn(EtcdDoor* door) noexcept nogil:
+    desk_look(&door.desk, LEVEL_ANY)
+    _judge(door)
+    door.desk.has_pause = False
+    connections_look(&door.desk.base)
+    desk_take_mail(&door.desk, desk_open_mail(&door.desk))
+    _drain(door)
+    desk_unpin(&door.desk)              # those who wait look at the state behind the answers
+    if connections_rest(&door.desk.base):
+        connections_sweep(&door.desk.base)
+        accounts_sweep(&door.desk.base)
+        access_look(door)
+        connections_expire_calls(door)
+    connections_tell(door)
+    connections_go_on(&door.desk.base)
+    desk_unpin(&door.desk)
+    desk_submit(&door.desk)
+    _tell_counters(door)
+
+
+cdef void* _main(void* argument) noexcept nogil:
+    cdef EtcdDoor* door = <EtcdDoor*>argument
+    while not load_shared(&door.desk.base.is_closing):
+        connections_wait(&door.desk.base, _timeout_ms(door))
+        _turn(door)
+    connections_close_all(&door.desk.base)
+    desk_end(&door.desk)
+    return NULL
+
+
+# --- life -------------------------------------------------------------------------------------------------------------
+# Frames are taken as they come, so `received` holds next to nothing.
+cdef void _limit(EtcdDoor* door) noexcept nogil:
+    door.desk.base.limits.frame_bytes_max = ETCD_MESSAGE_BYTES_MAX
+    door.desk.base.limits.part_bytes_max = max(door.desk.base.limits.bytes_under_way_max,
+                                               <uint64_t>(ETCD_MESSAGE_BYTES_MAX + TUNE_READ_BYTES))
+    door.desk.base.limits.unread_ns = UNREAD_NS
+    door.desk.base.limits.unread_pressed_ns = UNREAD_PRESSED_NS
+    door.desk.base.limits.sweep_ns = TUNE_SWEEP_NS
+
+
+cdef EtcdDoor* etcd_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
+                           const EtcdLimits* limits, int listener, const uint8_t* address,
+                           uint8_t address_length) noexcept nogil:
+    cdef EtcdDoor* door = <EtcdDoor*>calloc(1, sizeof(EtcdDoor))
+    if door == NULL:
+        close(listener)
+        return NULL
+    door.desk.base.rules = etcd_rules()
+    door.desk.base.accounts = accounts
+    door.desk.base.audit_by = AUDIT_BY_ETCD
+    door.desk.base.audit_port = AUDIT_PORT_ETCD
+    door.desk.base.limits = common[0]
+    _limit(door)
+    door.desk.base.listener = listener
+    door.limits = limits[0]
+    door.client_address_length = address_length
+    memcpy(door.client_address, address, address_length)
+    if not desk_prepare(&door.desk, &RULES, loop, READER_ETCD, desk, sizeof(EtcdConnection)):
+        etcd_destroy(door)
+        return NULL
+    door.connections = <EtcdConnection*>door.desk.base.items
+    return door
+
+
+cdef status_t etcd_start(EtcdDoor* door) noexcept nogil:
+    return connections_start(&door.desk.base, _main, b"raftmeta-etcd")
+
+
+cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
+    connections_close_all(&door.desk.base)
+    if door.desk.mailbox != NULL:
+        door.desk.base.has_mail = True      # answers that came after the thread ended are of nobody
+        desk_take_mail(&door.desk, desk_open_mail(&door.desk))
+    calls_release(door)
+    desk_release(&door.desk)
+    door.reply.release()
+    door.scratch.release()
+    door.records.release()
+    door.written.release()
+    door.deleted.release()
+    door.told.release()
+    free(door)
+
+
+cdef void etcd_counters(const EtcdDoor* door, EtcdCounters* counters) noexcept nogil:
+    while not door.published.read(counters):
+        pass

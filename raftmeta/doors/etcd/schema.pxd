@@ -1,0 +1,87 @@
+# etcd's messages as one table: each field with its name, number and kind (etcd api/etcdserverpb rpc.proto, api/mvccpb
+# kv.proto, server/etcdserver/api/v3lock and v3election).
+#
+# The table checks every request before its handler sees it, and tells the JSON gateway the names. A new method needs its
+# messages here: a line in EtcdMessage, and one for each field in _fill (schema.pyx).
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+
+from raftmeta.wire.commands cimport Bytes
+
+cdef enum:
+    SCHEMA_DEPTH_MAX = 32           # of messages in messages
+    SCHEMA_FIELDS_MAX = 512
+    SCHEMA_MESSAGES_MAX = 128
+
+cdef enum EtcdKind:
+    KIND_BOOL = 1
+    KIND_INT32 = 2                  # enums, too
+    KIND_UINT32 = 3
+    KIND_INT64 = 4
+    KIND_UINT64 = 5
+    KIND_BYTES = 6
+    KIND_STRING = 7
+    KIND_MESSAGE = 8
+    KIND_ENUM = 9
+
+cdef enum EtcdMessage:
+    MESSAGE_NONE = 0
+    MESSAGE_HEADER
+    MESSAGE_KEY_VALUE
+    MESSAGE_RANGE
+    MESSAGE_RANGE_REPLY
+    MESSAGE_PUT
+    MESSAGE_PUT_REPLY
+    MESSAGE_DELETE_RANGE
+    MESSAGE_DELETE_RANGE_REPLY
+    MESSAGE_REQUEST_OP
+    MESSAGE_RESPONSE_OP
+    MESSAGE_COMPARE
+    MESSAGE_TXN
+    MESSAGE_TXN_REPLY
+    MESSAGE_COMPACTION
+    MESSAGE_COMPACTION_REPLY
+    MESSAGE_MEMBER
+    MESSAGE_MEMBER_LIST
+    MESSAGE_MEMBER_LIST_REPLY
+    MESSAGE_STATUS
+    MESSAGE_STATUS_REPLY
+    MESSAGE_ALARM
+    MESSAGE_ALARM_REPLY
+    MESSAGE_ALARM_MEMBER
+    MESSAGE_DEFRAGMENT
+    MESSAGE_DEFRAGMENT_REPLY
+    MESSAGE_HASH
+    MESSAGE_HASH_REPLY
+    MESSAGE_HASH_KV
+    MESSAGE_HASH_KV_REPLY
+    MESSAGE_MOVE_LEADER
+    MESSAGE_MOVE_LEADER_REPLY
+
+# The names of an enum's values, in order from 0.
+cdef enum EtcdNames:
+    NAMES_NONE = 0
+    NAMES_SORT_ORDER
+    NAMES_SORT_TARGET
+    NAMES_COMPARE_RESULT
+    NAMES_COMPARE_TARGET
+    NAMES_ALARM_TYPE
+    NAMES_ALARM_ACTION
+    NAMES_MAX
+
+cdef struct EtcdField:
+    uint16_t message                # EtcdMessage that it is of
+    uint16_t number
+    uint8_t kind                    # EtcdKind
+    uint8_t is_list
+    uint16_t of                     # KIND_MESSAGE: EtcdMessage; KIND_ENUM: EtcdNames
+    const char* name                # as the gateway writes it
+
+# The fields of a message stand in a row, in the order of their numbers.
+cdef const EtcdField* schema_fields(uint16_t message, uint32_t* count) noexcept nogil
+# NULL: the message has no field of this number.
+cdef const EtcdField* schema_field(uint16_t message, uint32_t number) noexcept nogil
+# The name of an enum's value; NULL: it has none.
+cdef const char* schema_name(uint16_t names, uint32_t value) noexcept nogil
+# Whether the bytes are such a message: every known field has the wire type of its kind, strings are UTF-8, and messages
+# in it are such, too. Fields that nobody knows are passed over.
+cdef bint schema_check(uint16_t message, const Bytes* bytes) noexcept nogil

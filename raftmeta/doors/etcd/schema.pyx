@@ -1,0 +1,274 @@
+"""etcd's messages as one table: bodies.
+
+Sources: etcd api/etcdserverpb rpc.proto, api/mvccpb kv.proto.
+"""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memset
+
+from raftmeta.doors.etcd.protobuf cimport PB_BYTES, PB_VARINT, PbReader, pb_next, pb_reader, pb_varint
+
+cdef EtcdField[SCHEMA_FIELDS_MAX] FIELDS
+cdef uint32_t[SCHEMA_MESSAGES_MAX] FIRST        # field of a message
+cdef uint32_t[SCHEMA_MESSAGES_MAX] COUNTS
+cdef uint32_t COUNT = 0
+
+cdef enum:
+    NAMES_VALUES_MAX = 8
+
+ctypedef const char* word_t
+
+cdef word_t[NAMES_MAX * NAMES_VALUES_MAX] NAMES        # a row for each enum
+
+
+cdef const EtcdField* schema_fields(uint16_t message, uint32_t* count) noexcept nogil:
+    count[0] = COUNTS[message]
+    return &FIELDS[FIRST[message]]
+
+
+cdef const EtcdField* schema_field(uint16_t message, uint32_t number) noexcept nogil:
+    cdef const EtcdField* field = &FIELDS[FIRST[message]]
+    cdef uint32_t i
+    for i in range(COUNTS[message]):
+        if field[i].number == number:
+            return &field[i]
+    return NULL
+
+
+cdef const char* schema_name(uint16_t names, uint32_t value) noexcept nogil:
+    if value >= NAMES_VALUES_MAX:
+        return NULL
+    return NAMES[names * NAMES_VALUES_MAX + value]
+
+
+# --- the check --------------------------------------------------------------------------------------------------------
+# Well-formed UTF-8 (RFC 3629).
+cdef bint _is_text(const Bytes* bytes) noexcept nogil:
+    cdef size_t i = 0
+    cdef uint8_t first
+    cdef int more
+    cdef int k
+    while i < bytes.length:
+        first = bytes.data[i]
+        i += 1
+        if first < 0x80:
+            continue
+        more = 1 if 0xc2 <= first <= 0xdf else 2 if 0xe0 <= first <= 0xef else 3 if 0xf0 <= first <= 0xf4 else 0
+        if more == 0 or i + more > bytes.length:
+            return False
+        if ((first == 0xe0 and bytes.data[i] < 0xa0) or (first == 0xed and bytes.data[i] > 0x9f)
+                or (first == 0xf0 and bytes.data[i] < 0x90) or (first == 0xf4 and bytes.data[i] > 0x8f)):
+            return False
+        for k in range(more):
+            if bytes.data[i + k] & 0xc0 != 0x80:
+                return False
+        i += more
+    return True
+
+
+# A list of numbers may come packed.
+cdef bint _is_packed(const Bytes* bytes) noexcept nogil:
+    cdef PbReader reader = pb_reader(bytes)
+    while reader.at != reader.end and not reader.is_bad:
+        pb_varint(&reader)
+    return not reader.is_bad
+
+
+cdef bint _check_field(const EtcdField* field, const PbReader* reader, int depth) noexcept nogil:
+    if field.kind == KIND_MESSAGE:
+        return reader.wire == PB_BYTES and _check(field.of, &reader.bytes, depth + 1)
+    if field.kind == KIND_BYTES:
+        return reader.wire == PB_BYTES
+    if field.kind == KIND_STRING:
+        return reader.wire == PB_BYTES and _is_text(&reader.bytes)
+    return reader.wire == PB_VARINT or (field.is_list and reader.wire == PB_BYTES and _is_packed(&reader.bytes))
+
+
+cdef bint _check(uint16_t message, const Bytes* bytes, int depth) noexcept nogil:
+    cdef PbReader reader = pb_reader(bytes)
+    cdef const EtcdField* field
+    if depth > SCHEMA_DEPTH_MAX:
+        return False
+    while pb_next(&reader):
+        field = schema_field(message, reader.field)
+        if field != NULL and not _check_field(field, &reader, depth):
+            return False
+    return not reader.is_bad
+
+
+cdef bint schema_check(uint16_t message, const Bytes* bytes) noexcept nogil:
+    return _check(message, bytes, 0)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+cdef void _row(uint16_t message, uint16_t number, const char* name, uint8_t kind, uint16_t of=0,
+               bint is_list=False) noexcept nogil:
+    global COUNT
+    cdef EtcdField* field = &FIELDS[COUNT]
+    if COUNTS[message] == 0:
+        FIRST[message] = COUNT
+    field.message = message
+    field.number = number
+    field.name = name
+    field.kind = kind
+    field.of = of
+    field.is_list = is_list
+    COUNTS[message] += 1
+    COUNT += 1
+
+
+cdef void _header_only(uint16_t message) noexcept nogil:
+    _row(message, 1, b"header", KIND_MESSAGE, MESSAGE_HEADER)
+
+
+cdef void _fill_kv() noexcept nogil:
+    _row(MESSAGE_HEADER, 1, b"cluster_id", KIND_UINT64)
+    _row(MESSAGE_HEADER, 2, b"member_id", KIND_UINT64)
+    _row(MESSAGE_HEADER, 3, b"revision", KIND_INT64)
+    _row(MESSAGE_HEADER, 4, b"raft_term", KIND_UINT64)
+    _row(MESSAGE_KEY_VALUE, 1, b"key", KIND_BYTES)
+    _row(MESSAGE_KEY_VALUE, 2, b"create_revision", KIND_INT64)
+    _row(MESSAGE_KEY_VALUE, 3, b"mod_revision", KIND_INT64)
+    _row(MESSAGE_KEY_VALUE, 4, b"version", KIND_INT64)
+    _row(MESSAGE_KEY_VALUE, 5, b"value", KIND_BYTES)
+    _row(MESSAGE_KEY_VALUE, 6, b"lease", KIND_INT64)
+    _row(MESSAGE_RANGE, 1, b"key", KIND_BYTES)
+    _row(MESSAGE_RANGE, 2, b"range_end", KIND_BYTES)
+    _row(MESSAGE_RANGE, 3, b"limit", KIND_INT64)
+    _row(MESSAGE_RANGE, 4, b"revision", KIND_INT64)
+    _row(MESSAGE_RANGE, 5, b"sort_order", KIND_ENUM, NAMES_SORT_ORDER)
+    _row(MESSAGE_RANGE, 6, b"sort_target", KIND_ENUM, NAMES_SORT_TARGET)
+    _row(MESSAGE_RANGE, 7, b"serializable", KIND_BOOL)
+    _row(MESSAGE_RANGE, 8, b"keys_only", KIND_BOOL)
+    _row(MESSAGE_RANGE, 9, b"count_only", KIND_BOOL)
+    _row(MESSAGE_RANGE, 10, b"min_mod_revision", KIND_INT64)
+    _row(MESSAGE_RANGE, 11, b"max_mod_revision", KIND_INT64)
+    _row(MESSAGE_RANGE, 12, b"min_create_revision", KIND_INT64)
+    _row(MESSAGE_RANGE, 13, b"max_create_revision", KIND_INT64)
+    _header_only(MESSAGE_RANGE_REPLY)
+    _row(MESSAGE_RANGE_REPLY, 2, b"kvs", KIND_MESSAGE, MESSAGE_KEY_VALUE, True)
+    _row(MESSAGE_RANGE_REPLY, 3, b"more", KIND_BOOL)
+    _row(MESSAGE_RANGE_REPLY, 4, b"count", KIND_INT64)
+    _row(MESSAGE_PUT, 1, b"key", KIND_BYTES)
+    _row(MESSAGE_PUT, 2, b"value", KIND_BYTES)
+    _row(MESSAGE_PUT, 3, b"lease", KIND_INT64)
+    _row(MESSAGE_PUT, 4, b"prev_kv", KIND_BOOL)
+    _row(MESSAGE_PUT, 5, b"ignore_value", KIND_BOOL)
+    _row(MESSAGE_PUT, 6, b"ignore_lease", KIND_BOOL)
+    _header_only(MESSAGE_PUT_REPLY)
+    _row(MESSAGE_PUT_REPLY, 2, b"prev_kv", KIND_MESSAGE, MESSAGE_KEY_VALUE)
+    _row(MESSAGE_DELETE_RANGE, 1, b"key", KIND_BYTES)
+    _row(MESSAGE_DELETE_RANGE, 2, b"range_end", KIND_BYTES)
+    _row(MESSAGE_DELETE_RANGE, 3, b"prev_kv", KIND_BOOL)
+    _header_only(MESSAGE_DELETE_RANGE_REPLY)
+    _row(MESSAGE_DELETE_RANGE_REPLY, 2, b"deleted", KIND_INT64)
+    _row(MESSAGE_DELETE_RANGE_REPLY, 3, b"prev_kvs", KIND_MESSAGE, MESSAGE_KEY_VALUE, True)
+
+
+cdef void _fill_txn() noexcept nogil:
+    _row(MESSAGE_REQUEST_OP, 1, b"request_range", KIND_MESSAGE, MESSAGE_RANGE)
+    _row(MESSAGE_REQUEST_OP, 2, b"request_put", KIND_MESSAGE, MESSAGE_PUT)
+    _row(MESSAGE_REQUEST_OP, 3, b"request_delete_range", KIND_MESSAGE, MESSAGE_DELETE_RANGE)
+    _row(MESSAGE_REQUEST_OP, 4, b"request_txn", KIND_MESSAGE, MESSAGE_TXN)
+    _row(MESSAGE_RESPONSE_OP, 1, b"response_range", KIND_MESSAGE, MESSAGE_RANGE_REPLY)
+    _row(MESSAGE_RESPONSE_OP, 2, b"response_put", KIND_MESSAGE, MESSAGE_PUT_REPLY)
+    _row(MESSAGE_RESPONSE_OP, 3, b"response_delete_range", KIND_MESSAGE, MESSAGE_DELETE_RANGE_REPLY)
+    _row(MESSAGE_RESPONSE_OP, 4, b"response_txn", KIND_MESSAGE, MESSAGE_TXN_REPLY)
+    _row(MESSAGE_COMPARE, 1, b"result", KIND_ENUM, NAMES_COMPARE_RESULT)
+    _row(MESSAGE_COMPARE, 2, b"target", KIND_ENUM, NAMES_COMPARE_TARGET)
+    _row(MESSAGE_COMPARE, 3, b"key", KIND_BYTES)
+    _row(MESSAGE_COMPARE, 4, b"version", KIND_INT64)
+    _row(MESSAGE_COMPARE, 5, b"create_revision", KIND_INT64)
+    _row(MESSAGE_COMPARE, 6, b"mod_revision", KIND_INT64)
+    _row(MESSAGE_COMPARE, 7, b"value", KIND_BYTES)
+    _row(MESSAGE_COMPARE, 8, b"lease", KIND_INT64)
+    _row(MESSAGE_COMPARE, 64, b"range_end", KIND_BYTES)
+    _row(MESSAGE_TXN, 1, b"compare", KIND_MESSAGE, MESSAGE_COMPARE, True)
+    _row(MESSAGE_TXN, 2, b"success", KIND_MESSAGE, MESSAGE_REQUEST_OP, True)
+    _row(MESSAGE_TXN, 3, b"failure", KIND_MESSAGE, MESSAGE_REQUEST_OP, True)
+    _header_only(MESSAGE_TXN_REPLY)
+    _row(MESSAGE_TXN_REPLY, 2, b"succeeded", KIND_BOOL)
+    _row(MESSAGE_TXN_REPLY, 3, b"responses", KIND_MESSAGE, MESSAGE_RESPONSE_OP, True)
+    _row(MESSAGE_COMPACTION, 1, b"revision", KIND_INT64)
+    _row(MESSAGE_COMPACTION, 2, b"physical", KIND_BOOL)
+    _header_only(MESSAGE_COMPACTION_REPLY)
+
+
+cdef void _fill_cluster() noexcept nogil:
+    _row(MESSAGE_MEMBER, 1, b"ID", KIND_UINT64)
+    _row(MESSAGE_MEMBER, 2, b"name", KIND_STRING)
+    _row(MESSAGE_MEMBER, 3, b"peerURLs", KIND_STRING, 0, True)
+    _row(MESSAGE_MEMBER, 4, b"clientURLs", KIND_STRING, 0, True)
+    _row(MESSAGE_MEMBER, 5, b"isLearner", KIND_BOOL)
+    _row(MESSAGE_MEMBER_LIST, 1, b"linearizable", KIND_BOOL)
+    _header_only(MESSAGE_MEMBER_LIST_REPLY)
+    _row(MESSAGE_MEMBER_LIST_REPLY, 2, b"members", KIND_MESSAGE, MESSAGE_MEMBER, True)
+    _header_only(MESSAGE_STATUS_REPLY)
+    _row(MESSAGE_STATUS_REPLY, 2, b"version", KIND_STRING)
+    _row(MESSAGE_STATUS_REPLY, 3, b"dbSize", KIND_INT64)
+    _row(MESSAGE_STATUS_REPLY, 4, b"leader", KIND_UINT64)
+    _row(MESSAGE_STATUS_REPLY, 5, b"raftIndex", KIND_UINT64)
+    _row(MESSAGE_STATUS_REPLY, 6, b"raftTerm", KIND_UINT64)
+    _row(MESSAGE_STATUS_REPLY, 7, b"raftAppliedIndex", KIND_UINT64)
+    _row(MESSAGE_STATUS_REPLY, 8, b"errors", KIND_STRING, 0, True)
+    _row(MESSAGE_STATUS_REPLY, 9, b"dbSizeInUse", KIND_INT64)
+    _row(MESSAGE_STATUS_REPLY, 10, b"isLearner", KIND_BOOL)
+    _row(MESSAGE_STATUS_REPLY, 11, b"storageVersion", KIND_STRING)
+    _row(MESSAGE_STATUS_REPLY, 12, b"dbSizeQuota", KIND_INT64)
+    _row(MESSAGE_ALARM, 1, b"action", KIND_ENUM, NAMES_ALARM_ACTION)
+    _row(MESSAGE_ALARM, 2, b"memberID", KIND_UINT64)
+    _row(MESSAGE_ALARM, 3, b"alarm", KIND_ENUM, NAMES_ALARM_TYPE)
+    _header_only(MESSAGE_ALARM_REPLY)
+    _row(MESSAGE_ALARM_REPLY, 2, b"alarms", KIND_MESSAGE, MESSAGE_ALARM_MEMBER, True)
+    _row(MESSAGE_ALARM_MEMBER, 1, b"memberID", KIND_UINT64)
+    _row(MESSAGE_ALARM_MEMBER, 2, b"alarm", KIND_ENUM, NAMES_ALARM_TYPE)
+    _header_only(MESSAGE_DEFRAGMENT_REPLY)
+    _header_only(MESSAGE_HASH_REPLY)
+    _row(MESSAGE_HASH_REPLY, 2, b"hash", KIND_UINT32)
+    _row(MESSAGE_HASH_KV, 1, b"revision", KIND_INT64)
+    _header_only(MESSAGE_HASH_KV_REPLY)
+    _row(MESSAGE_HASH_KV_REPLY, 2, b"hash", KIND_UINT32)
+    _row(MESSAGE_HASH_KV_REPLY, 3, b"compact_revision", KIND_INT64)
+    _row(MESSAGE_HASH_KV_REPLY, 4, b"hash_revision", KIND_INT64)
+    _row(MESSAGE_MOVE_LEADER, 1, b"targetID", KIND_UINT64)
+    _header_only(MESSAGE_MOVE_LEADER_REPLY)
+
+
+cdef void _name(uint16_t names, uint32_t value, const char* name) noexcept nogil:
+    NAMES[names * NAMES_VALUES_MAX + value] = name
+
+
+cdef void _fill_names() noexcept nogil:
+    _name(NAMES_SORT_ORDER, 0, b"NONE")
+    _name(NAMES_SORT_ORDER, 1, b"ASCEND")
+    _name(NAMES_SORT_ORDER, 2, b"DESCEND")
+    _name(NAMES_SORT_TARGET, 0, b"KEY")
+    _name(NAMES_SORT_TARGET, 1, b"VERSION")
+    _name(NAMES_SORT_TARGET, 2, b"CREATE")
+    _name(NAMES_SORT_TARGET, 3, b"MOD")
+    _name(NAMES_SORT_TARGET, 4, b"VALUE")
+    _name(NAMES_COMPARE_RESULT, 0, b"EQUAL")
+    _name(NAMES_COMPARE_RESULT, 1, b"GREATER")
+    _name(NAMES_COMPARE_RESULT, 2, b"LESS")
+    _name(NAMES_COMPARE_RESULT, 3, b"NOT_EQUAL")
+    _name(NAMES_COMPARE_TARGET, 0, b"VERSION")
+    _name(NAMES_COMPARE_TARGET, 1, b"CREATE")
+    _name(NAMES_COMPARE_TARGET, 2, b"MOD")
+    _name(NAMES_COMPARE_TARGET, 3, b"VALUE")
+    _name(NAMES_COMPARE_TARGET, 4, b"LEASE")
+    _name(NAMES_ALARM_TYPE, 0, b"NONE")
+    _name(NAMES_ALARM_TYPE, 1, b"NOSPACE")
+    _name(NAMES_ALARM_TYPE, 2, b"CORRUPT")
+    _name(NAMES_ALARM_ACTION, 0, b"GET")
+    _name(NAMES_ALARM_ACTION, 1, b"ACTIVATE")
+    _name(NAMES_ALARM_ACTION, 2, b"DEACTIVATE")
+
+
+memset(&FIRST, 0, sizeof(FIRST))
+memset(&COUNTS, 0, sizeof(COUNTS))
+memset(&NAMES, 0, sizeof(NAMES))
+_fill_kv()
+_fill_txn()
+_fill_cluster()
+_fill_names()

@@ -1,0 +1,74 @@
+"""Which methods the etcd door has: bodies."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memcmp, strlen
+
+from raftmeta.doors.etcd.cluster cimport (alarm_message, defragment_message, hash_kv_message, hash_message,
+                                          member_list_go, member_list_message, move_leader_answered,
+                                          move_leader_message, status_message)
+from raftmeta.doors.etcd.ranges cimport range_go, range_message
+from raftmeta.doors.etcd.schema cimport (
+    MESSAGE_ALARM, MESSAGE_ALARM_REPLY, MESSAGE_COMPACTION, MESSAGE_COMPACTION_REPLY, MESSAGE_DEFRAGMENT,
+    MESSAGE_DEFRAGMENT_REPLY, MESSAGE_DELETE_RANGE, MESSAGE_DELETE_RANGE_REPLY, MESSAGE_HASH, MESSAGE_HASH_KV,
+    MESSAGE_HASH_KV_REPLY, MESSAGE_HASH_REPLY, MESSAGE_MEMBER_LIST, MESSAGE_MEMBER_LIST_REPLY, MESSAGE_MOVE_LEADER,
+    MESSAGE_MOVE_LEADER_REPLY, MESSAGE_PUT, MESSAGE_PUT_REPLY, MESSAGE_RANGE, MESSAGE_RANGE_REPLY, MESSAGE_STATUS,
+    MESSAGE_STATUS_REPLY, MESSAGE_TXN, MESSAGE_TXN_REPLY)
+from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, EtcdCall, EtcdDoor, EtcdTask
+from raftmeta.doors.etcd.writes cimport (compact_answered, compact_message, delete_answered, delete_message,
+                                         put_answered, put_message, txn_answered, txn_message)
+from raftmeta.wire.commands cimport Bytes
+
+ctypedef void (*takes_message)(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+ctypedef void (*takes_call)(EtcdDoor* door, EtcdCall* call) noexcept nogil
+ctypedef void (*takes_task)(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil
+
+cdef EtcdHandler[ETCD_HANDLERS_MAX] TABLE
+cdef int COUNT = 0
+
+
+cdef const EtcdHandler* handler_of(const uint8_t* path, uint32_t length) noexcept nogil:
+    cdef int i
+    for i in range(COUNT):
+        if strlen(TABLE[i].path) == length and memcmp(TABLE[i].path, path, length) == 0:
+            return &TABLE[i]
+    return NULL
+
+
+cdef void _row(const char* path, uint16_t request, uint16_t reply, uint8_t traits, takes_message message,
+               takes_call go, takes_task answered, takes_call half_closed=NULL, takes_call closed=NULL) noexcept nogil:
+    global COUNT
+    cdef EtcdHandler* handler = &TABLE[COUNT]
+    handler.path = path
+    handler.request = request
+    handler.reply = reply
+    handler.traits = traits
+    handler.message = message
+    handler.go = go
+    handler.answered = answered
+    handler.half_closed = half_closed
+    handler.closed = closed
+    COUNT += 1
+
+
+cdef void _fill() noexcept nogil:
+    _row(b"/etcdserverpb.KV/Range", MESSAGE_RANGE, MESSAGE_RANGE_REPLY, 0, range_message, range_go, NULL)
+    _row(b"/etcdserverpb.KV/Put", MESSAGE_PUT, MESSAGE_PUT_REPLY, ETCD_CHANGES, put_message, NULL, put_answered)
+    _row(b"/etcdserverpb.KV/DeleteRange", MESSAGE_DELETE_RANGE, MESSAGE_DELETE_RANGE_REPLY, ETCD_CHANGES,
+         delete_message, NULL, delete_answered)
+    _row(b"/etcdserverpb.KV/Txn", MESSAGE_TXN, MESSAGE_TXN_REPLY, ETCD_CHANGES, txn_message, NULL, txn_answered)
+    _row(b"/etcdserverpb.KV/Compact", MESSAGE_COMPACTION, MESSAGE_COMPACTION_REPLY, ETCD_CHANGES, compact_message,
+         NULL, compact_answered)
+    _row(b"/etcdserverpb.Cluster/MemberList", MESSAGE_MEMBER_LIST, MESSAGE_MEMBER_LIST_REPLY, 0, member_list_message,
+         member_list_go, NULL)
+    _row(b"/etcdserverpb.Maintenance/Status", MESSAGE_STATUS, MESSAGE_STATUS_REPLY, ETCD_ALWAYS, status_message, NULL,
+         NULL)
+    _row(b"/etcdserverpb.Maintenance/Alarm", MESSAGE_ALARM, MESSAGE_ALARM_REPLY, 0, alarm_message, NULL, NULL)
+    _row(b"/etcdserverpb.Maintenance/Defragment", MESSAGE_DEFRAGMENT, MESSAGE_DEFRAGMENT_REPLY, 0, defragment_message,
+         NULL, NULL)
+    _row(b"/etcdserverpb.Maintenance/Hash", MESSAGE_HASH, MESSAGE_HASH_REPLY, 0, hash_message, NULL, NULL)
+    _row(b"/etcdserverpb.Maintenance/HashKV", MESSAGE_HASH_KV, MESSAGE_HASH_KV_REPLY, 0, hash_kv_message, NULL, NULL)
+    _row(b"/etcdserverpb.Maintenance/MoveLeader", MESSAGE_MOVE_LEADER, MESSAGE_MOVE_LEADER_REPLY, ETCD_CHANGES,
+         move_leader_message, NULL, move_leader_answered)
+
+
+_fill()
