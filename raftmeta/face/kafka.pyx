@@ -14,6 +14,7 @@ from raftmeta.doors.kafka.own_asks cimport own_drop
 from raftmeta.doors.kafka.state cimport KafkaCounters, KafkaLimits
 from raftmeta.face.listening cimport fill_common, tls_metrics
 from raftmeta.face.own_logs cimport OwnLogs, OwnLogsHandle
+from raftmeta.native.atomics cimport store_shared
 
 from raftmeta.face.listening import listen_at
 
@@ -57,15 +58,16 @@ cdef KafkaDoor* open_kafka(Loop* loop, object identity, object config, object ho
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
     name = _host(identity).strip("[]").encode()
+    listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
     if host is not None:
         handle = host.open()
-    listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
     if handle is not None:
         own = handle.hold()
     door = kafka_create(loop, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>name,
                         <uint8_t>len(name), <uint32_t>identity.kafka_listen.port, own)
     if door == NULL:
         if own != NULL:
+            store_shared(&own.is_closing, <uint32_t>1)
             own_drop(own)
         raise MemoryError
     return door
