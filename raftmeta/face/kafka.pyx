@@ -17,6 +17,7 @@ from raftmeta.face.door cimport OpenDoor
 from raftmeta.face.listening cimport fill_common, tls_metrics
 from raftmeta.face.own_logs cimport OwnLogs, OwnLogsHandle
 from raftmeta.loop.loop cimport Loop
+from raftmeta.native.atomics cimport store_shared
 from raftmeta.status cimport status_t
 
 from raftmeta.face.listening import listen_at
@@ -61,15 +62,16 @@ cdef KafkaDoor* _create(Loop* loop, Accounts* accounts, object identity, object 
     cdef bytes host = _host(identity).strip("[]").encode()
     fill_common(&common, config, config.kafka_connections_max)
     _fill(&limits, &desk, config)
+    listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
     if program is not None:
         handle = program.open()
-    listener = listen_at(identity.kafka_listen, "kafka_listen", LISTEN_BACKLOG)
     if handle is not None:
         own = handle.hold()
     door = kafka_create(loop, accounts, &common, &desk, &limits, <int>listener.detach(), <const uint8_t*>host,
                         <uint8_t>len(host), <uint32_t>identity.kafka_listen.port, own)
     if door == NULL:
         if own != NULL:
+            store_shared(&own.is_closing, <uint32_t>1)
             own_drop(own)
         raise MemoryError
     return door

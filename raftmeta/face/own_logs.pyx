@@ -4,6 +4,7 @@ It decides nothing: what the door asks becomes a Python object, and its answer g
 is answered by an error when it is collected, so the door never waits for one that is gone.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -74,6 +75,8 @@ cdef class OwnLogsHandle:
         own_tell(self.own, news)
 
 
+# Its end needs `logs`, also where it is found in a circle of garbage.
+@cython.no_gc_clear
 cdef class OwnRequest:
     def __init__(self):
         raise TypeError("requests come from OwnLogsHandle.take()")

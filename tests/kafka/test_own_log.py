@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -414,6 +415,17 @@ def test_a_door_serves_one_node_after_the_other(tmp_path: Path) -> None:
             assert append(client, batch([Record(None, b"v")]), "t") == (0, life)
             with pytest.raises(raftmeta.ConfigError, match="another node"):
                 door.open()
+
+
+def test_a_start_that_fails_leaves_the_door_to_the_next_one(tmp_path: Path) -> None:
+    door = MemoryLog().door()
+    peer, kafka = free_ports(2)
+    words = {"peers": {"a": f"127.0.0.1:{peer}"}, "kafka_listen": f"127.0.0.1:{kafka}", "kafka": door}
+    with socket.create_server(("127.0.0.1", kafka)), pytest.raises(raftmeta.AddressInUse):
+        raftmeta.Node("a", data_dir=tmp_path / "a", **words).start()
+    with doors(tmp_path, hosts={"a": door}) as (_, at), RawClient(at["a"]) as client:
+        made(client, "t")
+        assert append(client, batch([Record(None, b"v")]), "t") == (0, 0)
 
 
 # --- a real client ----------------------------------------------------------------------------------------------------
