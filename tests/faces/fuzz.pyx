@@ -28,6 +28,7 @@ from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Members
 from raftmeta.status cimport INVARIANT_BROKEN, NOT_FOUND, OK, status_t
 from raftmeta.storage.sealed cimport (SealedChunk, SealedFooter, SealedHeader, SealedReader, sealed_close, sealed_next,
                                       sealed_open)
+from tests.faces.fuzz_kafka cimport fuzz_kafka
 from tests.faces.fuzz_tls cimport fuzz_carried, fuzz_strange
 from tests.faces.fuzz_zookeeper cimport fuzz_zookeeper
 from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER_BYTES, CLIENT_MESSAGE_BYTES_MAX,
@@ -58,7 +59,8 @@ cdef enum Belief:
     WRONG_ENCODING = 1          # decoded, and not encoded again
     WRONG_BYTES = 2             # encoded again into other bytes
     WRONG_TOTAL = 3             # a frame longer than its stream
-    WRONG_STATE = 4             # an invariant of the machine broke; fuzz_tls goes on from 5, fuzz_zookeeper from 8
+    WRONG_STATE = 4             # an invariant of the machine broke; fuzz_tls goes on from 5, fuzz_zookeeper from 8,
+                                # fuzz_kafka from 11
 
 
 # Release what was encoded, and judge it.
@@ -592,12 +594,16 @@ cdef int zookeeper_stream(const uint8_t* data, size_t size) noexcept nogil:
     return fuzz_zookeeper(data, size)
 
 
+cdef int kafka_stream(const uint8_t* data, size_t size) noexcept nogil:
+    return fuzz_kafka(data, size)
+
+
 # --- for Python -------------------------------------------------------------------------------------------------------
 cdef struct Target:
     const char* name
     target_t function
 
-cdef Target[19] _targets = [
+cdef Target[20] _targets = [
     Target("peer_stream", peer_stream),
     Target("peer_hello", peer_hello),
     Target("peer_refused", peer_refused),
@@ -617,9 +623,10 @@ cdef Target[19] _targets = [
     Target("tls_peer_stream", tls_peer_stream),
     Target("tls_client_stream", tls_client_stream),
     Target("zookeeper_stream", zookeeper_stream),
+    Target("kafka_stream", kafka_stream),
 ]
 
-TARGETS = tuple([_targets[i].name.decode() for i in range(19)])
+TARGETS = tuple([_targets[i].name.decode() for i in range(20)])
 
 
 cdef target_t _target(str name) except NULL:

@@ -27,6 +27,10 @@ import raftmeta
 import raftmeta.snapshot
 from raftmeta import operations
 from tests.faces.wire import message_encode, refused_encode, snapshot_message_encode
+from tests.kafka.batches import Record, batch
+from tests.kafka.codec import encode as kafka_encode
+from tests.kafka.nodes import KEYS as KAFKA_KEYS
+from tests.kafka.schema import messages as kafka_messages
 from tests.node.nodes import QUICK
 from tests.processes.waiting import free_addresses, wait_until
 from tests.wire.names import FrameType, MessageType
@@ -44,6 +48,7 @@ CLIENT_HEADER_BYTES = 8
 ENTRY_COMMAND = 2
 COMMAND_SESSION_OPEN = 6
 SNAPSHOT_FETCH, SNAPSHOT_PIECE = 2, 3
+KAFKA_LAST = {"ListOffsets": 9, "DescribeGroups": 5, "DeleteGroups": 2, "OffsetCommit": 9, "OffsetFetch": 9}  # known
 
 
 class Relay:
@@ -253,6 +258,71 @@ def take_zookeeper(corpus: Corpus) -> None:
     )
 
 
+def kafka_frame(name: str, version: int, **values: object) -> bytes:
+    """A request of Kafka's protocol behind its length."""
+    key = KAFKA_KEYS[name]
+    message = kafka_messages()[key]
+    head = struct.pack(">hhih", key, version, 1, 1) + b"c" + (b"\0" if message.is_flexible(version) else b"")
+    body = head + kafka_encode(message, version, values, is_request=True)
+    return struct.pack(">i", len(body)) + body
+
+
+def take_kafka(corpus: Corpus) -> None:
+    """Each request in its first and last version, some after others that make what it needs."""
+    topic = {"name": "t", "num_partitions": 2, "replication_factor": 1}
+    made = kafka_frame("CreateTopics", 5, topics=[topic], timeout_ms=1)
+    records = batch([Record(b"k", b"v"), Record(b"k", None)])
+    part = {"index": 0, "records": records}
+    produced = kafka_frame("Produce", 9, acks=-1, timeout_ms=1, topic_data=[{"name": "t", "partition_data": [part]}])
+    protocols = [{"name": "range", "metadata": b"m"}]
+    session = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000}
+    joined = kafka_frame("JoinGroup", 3, group_id="g", protocol_type="consumer", protocols=protocols, **session)
+    offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}
+    committed = kafka_frame("OffsetCommit", 8, group_id="g", topics=[{"name": "t", "partitions": [offset]}])
+    change = [{"name": "cleanup.policy", "config_operation": 2, "value": "compact"}]
+    place = {"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1, "offset": 1}]}
+    sought = [{"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1000}]}]
+    epochs = [{"topic": "t", "partitions": [{"partition": 0}]}]
+    resource = {"resource_type": 2, "resource_name": "t", "configs": change, "configuration_keys": None}
+    asked: dict[str, tuple[bytes, dict[str, object]]] = {
+        "Produce": (made, {"acks": -1, "topic_data": [{"name": "t", "partition_data": [part]}]}),
+        "Fetch": (made + produced, {"topics": sought, "max_wait_ms": 1}),
+        "ListOffsets": (made + produced, {"topics": [place]}),
+        "OffsetForLeaderEpoch": (made + produced, {"topics": epochs}),
+        "DeleteRecords": (made + produced, {"topics": [place]}),
+        "InitProducerId": (b"", {"transactional_id": None}),
+        "Metadata": (made, {"topics": [{"name": "t"}, {"name": "auto"}]}),
+        "CreateTopics": (b"", {"topics": [topic | {"configs": [{"name": "retention.ms", "value": "1"}]}]}),
+        "DeleteTopics": (made, {"topics": [{"name": "t"}], "topic_names": ["t", "none"]}),
+        "CreatePartitions": (made, {"topics": [{"name": "t", "count": 3}]}),
+        "DescribeConfigs": (made, {"resources": [resource]}),
+        "AlterConfigs": (made, {"resources": [resource]}),
+        "IncrementalAlterConfigs": (made, {"resources": [resource]}),
+        "JoinGroup": (b"", {"group_id": "g", "protocol_type": "consumer", "protocols": protocols, **session}),
+        "SyncGroup": (joined, {"group_id": "g", "generation_id": 1, "member_id": "m"}),
+        "Heartbeat": (joined, {"group_id": "g", "generation_id": 1, "member_id": "m"}),
+        "LeaveGroup": (joined, {"group_id": "g", "member_id": "m", "members": [{"member_id": "m"}]}),
+        "DescribeGroups": (joined, {"groups": ["g", "none"]}),
+        "ListGroups": (joined, {"states_filter": ["Stable"]}),
+        "DeleteGroups": (joined, {"groups_names": ["g"]}),
+        "OffsetCommit": (made, {"group_id": "g", "topics": [{"name": "t", "partitions": [offset]}]}),
+        "OffsetFetch": (made + committed, {"group_id": "g", "topics": None, "groups": [{"group_id": "g"}]}),
+        "OffsetDelete": (made + committed, {"group_id": "g", "topics": [place]}),
+        "FindCoordinator": (b"", {"key": "g", "coordinator_keys": ["g"]}),
+        "DescribeCluster": (b"", {}),
+        "ApiVersions": (b"", {}),
+        "SaslHandshake": (b"", {"mechanism": "SCRAM-SHA-256"}),
+    }
+    for name, (before, values) in asked.items():
+        message = kafka_messages()[KAFKA_KEYS[name]]
+        for version in {message.first, min(message.flexible, message.last), KAFKA_LAST.get(name, message.last)}:
+            told = values | ({"topics": []} if name == "OffsetFetch" and version < 2 else {})
+            corpus.add("kafka_stream", (name, version), before + kafka_frame(name, version, **told))
+    steps = kafka_frame("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
+    steps += kafka_frame("SaslAuthenticate", 2, auth_bytes=b"n,,n=bob,r=abcdefgh")
+    corpus.add("kafka_stream", "sasl", steps + kafka_frame("SaslAuthenticate", 2, auth_bytes=b"c=biws,r=abcdefgh,p="))
+
+
 def take_tls(corpus: Corpus) -> None:
     """The first words of both sides of a handshake, and what peers and clients say, to be carried in some parts."""
     protocols = ("raftmeta-peer/1", "raftmeta-client/1")
@@ -365,6 +435,7 @@ def main(folder: Path) -> None:
     take_clients(corpus, asked)
     take_rare(corpus)
     take_zookeeper(corpus)
+    take_kafka(corpus)
     take_tls(corpus)
     for relay in [*relays, asked]:
         relay.close()

@@ -295,6 +295,8 @@ def test_requests_of_topics_and_records_are_lines_without_values(tmp_path: Path)
         client.ask("Fetch", 12, max_wait_ms=0, session_id=0, topics=[{"topic": "mine-1", "partitions": [part]}])
         offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "a-metadata"}
         client.ask("OffsetCommit", 8, group_id="mine", topics=[{"name": "mine-1", "partitions": [offset]}])
+        client.ask("OffsetCommit", 8, group_id="mine", topics=[{"name": "mine-none", "partitions": [offset]}])
+        client.ask("OffsetFetch", 8, groups=[{"group_id": "mine", "topics": None}])
         topics = [{"name": "mine-1", "partitions": [{"partition_index": 0}]}]
         client.ask("OffsetDelete", 0, group_id="mine", topics=topics)
         topics = [{"name": "mine-1", "partitions": [{"partition_index": 0, "offset": -1}]}]
@@ -313,6 +315,8 @@ def test_requests_of_topics_and_records_are_lines_without_values(tmp_path: Path)
             ("records_append", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
             ("range", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
             ("offset_commit", {"key": "groups/mine", "verdict": "ok"}),
+            ("offset_commit", {"key": "groups/mine", "verdict": "KeyMissing"}),
+            ("range", {"key": "groups/mine", "verdict": "ok"}),
             ("offset_delete", {"key": "groups/mine", "verdict": "ok"}),
             ("records_delete", {"key": "kafka-logs/mine-1/", "verdict": "ok"}),
             ("group_delete", {"key": "groups/mine", "verdict": "ok"}),

@@ -17,7 +17,7 @@ from tests.processes.waiting import wait_until
 
 OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, BAD_ACKS, OUT_OF_ORDER, INVALID_RECORD = 1, 2, 3, 21, 45, 87
 SESSION_UNKNOWN, UNKNOWN_EPOCH = 70, 75
-UNKNOWN_ID, POLICY_VIOLATION = 100, 44
+UNKNOWN_ID, POLICY_VIOLATION, UNSUPPORTED_VERSION = 100, 44, 35
 VERSION_OF_IDS = (13, 13)  # of Produce and of Fetch
 WAIT_MS = 10_000
 END, START, LATEST = -1, -2, -3
@@ -104,10 +104,12 @@ def fetched(client: RawClient, offset: int, topic: str = "plain", index: int = 0
     return read(one["records"] or b"")
 
 
-def listed(client: RawClient, timestamp: int, topic: str = "plain", index: int = 0) -> tuple[int, int, int]:
+def listed(
+    client: RawClient, timestamp: int, topic: str = "plain", index: int = 0, *, version: int = 7
+) -> tuple[int, int, int]:
     partition = {"partition_index": index, "timestamp": timestamp}
     answer = client.ask(
-        "ListOffsets", 5, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": [partition]}]
+        "ListOffsets", version, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": [partition]}]
     )
     one = answer["topics"][0]["partitions"][0]
     return one["error_code"], one["offset"], one["timestamp"]
@@ -271,6 +273,13 @@ def test_a_fetch_takes_no_more_than_it_asks_for_but_one_batch(client: RawClient)
 
 
 # --- ListOffsets, OffsetForLeaderEpoch --------------------------------------------------------------------------------
+def test_times_that_mean_a_place_have_versions(client: RawClient) -> None:
+    """KafkaApis of Kafka 3.9: -3 since version 7, -4 since 8, -5 since 9, and no other negative one."""
+    for timestamp, since in ((-3, 7), (-4, 8), (-5, 9), (-6, 10)):
+        codes = {version: listed(client, timestamp, version=version)[0] for version in range(1, 10)}
+        assert codes == {version: 0 if version >= since else UNSUPPORTED_VERSION for version in range(1, 10)}
+
+
 def test_offsets_are_listed(client: RawClient) -> None:
     create(client, "times")
     for stamp in (1_000, 3_000, 2_000):

@@ -126,6 +126,7 @@ def test_configs_are_described(client: RawClient, version: int) -> None:
         (new("x", assignments=[{"partition_index": 0, "broker_ids": [1]}]), INVALID_REQUEST),
         (new("x", configs=[{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]), INVALID_CONFIG),
         (new("x", configs=[{"name": "cleanup.policy", "value": "burn"}]), INVALID_CONFIG),
+        (new("x", configs=[{"name": "retention.ms", "value": None}]), INVALID_CONFIG),
         (new("x", configs=[{"name": "retention.ms", "value": "soon"}]), INVALID_CONFIG),
     ],
 )
@@ -232,6 +233,7 @@ def test_configs_are_replaced_as_a_whole(client: RawClient, version: int) -> Non
         (resource("kept", ("a", SET, "1"), ("a", UNSET, None)), INVALID_REQUEST),
         (resource("1", ("a", SET, "1"), type=BROKER), INVALID_REQUEST),
         (resource("no/name", ("a", SET, "1")), INVALID_TOPIC),
+        (resource("", ("a", SET, "1")), INVALID_REQUEST),
     ],
 )
 def test_a_config_that_cannot_be_is_refused_alone(client: RawClient, asked: dict[str, Any], code: int) -> None:

@@ -14,6 +14,7 @@ from libc.string cimport memset
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.access cimport access_change, access_group
+from raftmeta.doors.kafka.audit cimport audit_names_group
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_bool, get_end, get_int32, get_int64,
                                          get_tags, get_text, put_array, put_int16, put_int32, put_int64, put_tags,
                                          put_text)
@@ -192,6 +193,8 @@ cdef void _answer_commit(KafkaDoor* door, KafkaRequest* request, int16_t code, R
     cdef TopicItem item
     cdef Bytes name
     cdef int32_t count, partition
+    cdef int16_t told
+    cdef int16_t first = code
     cdef uint32_t i = 0
     _read_commit(&reader, &asked)
     put_throttle(&writer, 3)
@@ -203,14 +206,16 @@ cdef void _answer_commit(KafkaDoor* door, KafkaRequest* request, int16_t code, R
         put_array(&writer, <uint32_t>max(count, 0))
         for _ in range(count):
             _read_partition(&reader, &item, &partition)
+            told = _told(request, i, code, results)
+            first = told if first == KAFKA_OK else first
             put_int32(&writer, partition)
-            put_int16(&writer, _told(request, i, code, results))
+            put_int16(&writer, told)
             put_tags(&writer)
             i += 1
         get_tags(&reader)
         put_tags(&writer)
     put_tags(&writer)
-    reply_end(door, request, &writer, code)
+    reply_end(door, request, &writer, first)
 
 
 cdef int16_t _told(KafkaRequest* request, uint32_t place, int16_t code, Reader* results) noexcept nogil:
@@ -392,6 +397,7 @@ cdef int16_t _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* wri
     cdef Bytes key = group_key_of(&asker.group, bytes)
     cdef int32_t topics = get_array(reader)
     cdef int16_t code = KAFKA_OK
+    audit_names_group(door, request, group)
     if key.length == 0:
         code = KAFKA_INVALID_GROUP_ID
     elif not access_group(door, request, &key, False):
@@ -471,6 +477,8 @@ cdef void _answer_delete(KafkaDoor* door, KafkaRequest* request, int16_t code, R
     cdef KafkaWriter writer = reply_begin(door, request)
     cdef Bytes name
     cdef int32_t topics, count
+    cdef int16_t told
+    cdef int16_t first = code
     cdef uint32_t i = 0
     get_text(&reader)
     topics = get_array(&reader) if code == KAFKA_OK else 0
@@ -483,10 +491,12 @@ cdef void _answer_delete(KafkaDoor* door, KafkaRequest* request, int16_t code, R
         put_text(&writer, &name)
         put_array(&writer, <uint32_t>max(count, 0))
         for _ in range(count):
+            told = _told(request, i, code, results)
+            first = told if first == KAFKA_OK else first
             put_int32(&writer, get_int32(&reader))
-            put_int16(&writer, _told(request, i, code, results))
+            put_int16(&writer, told)
             i += 1
-    reply_end(door, request, &writer, code)
+    reply_end(door, request, &writer, first)
 
 
 cdef void delete_answered(KafkaDoor* door, KafkaRequest* request, KafkaTask* task) noexcept nogil:

@@ -8,7 +8,7 @@ from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.kafka.codec cimport (KafkaReader, KafkaWriter, get_array, get_end, get_int8, get_int32, get_int64,
                                          get_tags, get_text, put_array, put_int16, put_int32, put_int64, put_tags,
                                          put_text)
-from raftmeta.doors.kafka.protocol cimport KAFKA_OK, KAFKA_UNKNOWN_LEADER_EPOCH
+from raftmeta.doors.kafka.protocol cimport KAFKA_OK, KAFKA_UNKNOWN_LEADER_EPOCH, KAFKA_UNSUPPORTED_VERSION
 from raftmeta.doors.kafka.records_topic cimport TopicLog, topic_log_find
 from raftmeta.doors.kafka.reply cimport put_throttle, reply_begin, reply_end, reply_fail, request_pin, request_reader
 from raftmeta.machine.record_reads cimport record_log_at_time, record_log_latest
@@ -19,6 +19,7 @@ cdef enum:
     AT_START = -2
     AT_LATEST = -3
     AT_LOCAL_START = -4
+    AT_REMOTE_END = -5              # of tiered storage, which there is not: no record
     LEADER_EPOCH = 0
 
 
@@ -99,6 +100,17 @@ cdef void _read_list(KafkaReader* reader, Asked* asked) noexcept nogil:
     get_tags(reader)
 
 
+# KafkaApis, isListOffsetsTimestampUnsupported.
+cdef bint _is_known(int64_t timestamp, int16_t version) noexcept nogil:
+    if timestamp == AT_LATEST:
+        return version >= 7
+    if timestamp == AT_LOCAL_START:
+        return version >= 8
+    if timestamp == AT_REMOTE_END:
+        return version >= 9
+    return timestamp >= AT_START
+
+
 # -1 and -1 where there is no such record.
 cdef void _find(KafkaDoor* door, const TopicLog* log, int64_t timestamp, int64_t* offset,
                 int64_t* found) noexcept nogil:
@@ -123,6 +135,8 @@ cdef int16_t _answer_list(KafkaDoor* door, KafkaRequest* request, const Bytes* n
     cdef int64_t found = -1
     cdef TopicLog log
     cdef int16_t code = topic_log_find(door, request, name, asked.partition, False, &log)
+    if code == KAFKA_OK and not _is_known(asked.place, request.version):
+        code = KAFKA_UNSUPPORTED_VERSION
     if code == KAFKA_OK:
         _find(door, &log, asked.place, &offset, &found)
     put_int32(writer, asked.partition)

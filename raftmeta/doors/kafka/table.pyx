@@ -153,7 +153,7 @@ cdef void _fill() noexcept nogil:
     _row(KAFKA_METADATA, 0, 13, 9, 0, AUDIT_FILLER, metadata_begin, metadata_go, topics_made)
     _row(KAFKA_OFFSET_COMMIT, 2, 9, 8, KAFKA_TOGETHER, AUDIT_OFFSET_COMMIT, commit_begin, NULL,
          commit_answered)
-    _row(KAFKA_OFFSET_FETCH, 1, 9, 6, 0, AUDIT_FILLER, fetch_begin, fetch_go, NULL)
+    _row(KAFKA_OFFSET_FETCH, 1, 9, 6, 0, AUDIT_RANGE, fetch_begin, fetch_go, NULL)
     _row(KAFKA_FIND_COORDINATOR, 0, 6, 3, 0, AUDIT_FILLER, coordinator_begin, NULL, NULL)
     _row(KAFKA_JOIN_GROUP, 0, 9, 6, 0, AUDIT_GROUP_JOIN, join_begin, join_go, join_answered)
     _row(KAFKA_HEARTBEAT, 0, 4, 4, KAFKA_TOGETHER, AUDIT_FILLER, heartbeat_begin, heartbeat_go, NULL)

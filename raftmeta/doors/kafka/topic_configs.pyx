@@ -349,7 +349,7 @@ cdef bint _is_named_twice(const Vec[TopicItem]* names, size_t place) noexcept no
 
 
 cdef int16_t _look_at_change(KafkaDoor* door, KafkaRequest* request, const Change* found) noexcept nogil:
-    if found.type != RESOURCE_TOPIC:
+    if found.type != RESOURCE_TOPIC or found.name.length == 0:
         return KAFKA_INVALID_REQUEST        # no other resource has configs that a client may change
     if found.code != KAFKA_OK:
         return found.code

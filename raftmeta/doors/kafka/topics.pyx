@@ -288,9 +288,9 @@ cdef int16_t _read_new(KafkaDoor* door, KafkaReader* reader, TopicItem* item) no
         name = get_text(reader)
         value = get_text(reader)
         get_tags(reader)
-        if value.data != NULL and not topic_config_may_be(&name, &value):
+        if value.data == NULL or not topic_config_may_be(&name, &value):
             code = KAFKA_INVALID_CONFIG
-        elif value.data != NULL and (not door.pairs.push(name) or not door.pairs.push(value)):
+        elif not door.pairs.push(name) or not door.pairs.push(value):
             reader.is_bad = True
     get_tags(reader)
     if door.pairs.size > 2 * TOPIC_CONFIGS_MAX or not _sort(&door.pairs):
