@@ -37,12 +37,13 @@ WAITS, DONE, ID_REQUIRED = 1, 2, 3  # machine/groups, the first element of an an
 EMPTY, PREPARING, COMPLETING, STABLE = range(4)  # machine/group_records GroupState
 STATES = ("Empty", "Preparing", "Completing", "Stable")
 PENDING = 1
-IS_CONSUMER = 8  # machine/group_records, flags of a group
+IS_CONSUMER, OF_CONSUMERS = 8, 2  # machine/group_records, flags of a group and of a member
 ILLEGAL_GENERATION, UNKNOWN_MEMBER, IN_PROGRESS, ID_NEEDED, FENCED = 22, 25, 27, 79, 82
 KEY_BYTES_MAX, NAME_BYTES_MAX, TYPE_BYTES_MAX, ID_BYTES_MAX = 300, 128, 255, 161  # wire/groups
 PROTOCOLS_MAX, MEMBERS_MAX, TIME_S_MAX = 64, 5_000, 2_000_000
 _GROUP = struct.Struct("<IIIIIIIQBBHHH")  # docs/formats.md "Groups"
 _MEMBER = struct.Struct("<QIIIIIIHHB3x")
+_CONSUMER = struct.Struct("<24xIII4x")  # docs/formats.md "Consumer groups"
 
 
 # --- the records ------------------------------------------------------------------------------------------------------
@@ -61,6 +62,7 @@ class _Group:
 class _Member:
     assigned: int
     is_pending: bool
+    is_consumer: bool
     instance: str
     client: str
     protocols: bytes
@@ -94,7 +96,16 @@ def _member_of(record: KeyRecord | None) -> _Member | None:
     parts = _cut(record.value, (instance, client, protocols, assignment), _MEMBER.size)
     if parts is None:
         return None
-    return _Member(assigned, bool(flags & PENDING), parts[0].decode(), parts[1].decode(), parts[2], parts[3])
+    given = _given(parts[3]) if flags & OF_CONSUMERS else parts[3]
+    words = parts[0].decode(), parts[1].decode(), parts[2], given
+    return _Member(assigned, bool(flags & PENDING), bool(flags & OF_CONSUMERS), *words)
+
+
+def _given(assignment: bytes) -> bytes:
+    """The partitions that a member of a consumer group may use."""
+    target, assigned, _ = _CONSUMER.unpack_from(assignment)
+    start = _CONSUMER.size + target
+    return assignment[start : start + assigned]
 
 
 # --- questions to the store -------------------------------------------------------------------------------------------
@@ -189,7 +200,8 @@ def _said(records: Iterable[KeyRecord], key: bytes, protocol: str) -> tuple[Grou
         member = _member_of(record) if record.key.startswith(key + b"\0") else None
         if member is None or member.is_pending:
             continue
-        said = dict(group_pairs(member.protocols)).get(protocol.encode(), b"")
+        spoken = dict(group_pairs(member.protocols))
+        said = next(iter(spoken.values())) if member.is_consumer else spoken.get(protocol.encode(), b"")
         member_id = record.key[len(key) + 1 :].decode(errors="replace")
         members.append(GroupMember(member_id, member.instance, member.client, said, member.assignment))
     return tuple(members)

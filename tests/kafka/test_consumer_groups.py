@@ -11,6 +11,7 @@ import pytest
 
 import raftmeta
 from tests.kafka.nodes import RawClient, doors
+from tests.machine import consumers as k
 from tests.processes.waiting import wait_until
 
 INCONSISTENT_GROUP_PROTOCOL = 23
@@ -258,7 +259,8 @@ def test_offsets_are_for_members_of_their_epoch(door: int, topic: tuple[str, byt
 def test_words_of_the_other_protocol_find_no_member(tmp_path: Path, come: Come) -> None:
     """GroupMetadataManager.throwIfMemberDoesNotUseClassicProtocol. Programs see the group, and remove its members."""
     with doors(tmp_path, **SETTINGS) as (nodes, at):
-        one = come(at["a"], "g", "one", [])
+        id = make_topic(at["a"], "t")
+        one = come(at["a"], "g", "one", ["t"])
         one.beat()
         said = {"group_id": "g", "generation_id": 1, "member_id": "one"}
         assert one.client.ask("Heartbeat", 4, **said)["error_code"] == UNKNOWN_MEMBER_ID
@@ -273,7 +275,9 @@ def test_words_of_the_other_protocol_find_no_member(tmp_path: Path, come: Come) 
         assert caught.value.code == UNKNOWN_MEMBER_ID
         described = groups.describe("g")
         assert described is not None
-        assert [member.member_id for member in described.members] == ["one"]
+        (member,) = described.members
+        assert (member.member_id, member.said) == ("one", k.subscription([b"t"]))
+        assert member.assignment == k.partitions((id, number) for number in range(PARTITIONS))
         assert groups.leave("g", ["one"]) == (0,)
         assert one.ask()["error_code"] == UNKNOWN_MEMBER_ID
         groups.delete("g")

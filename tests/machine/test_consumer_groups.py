@@ -199,6 +199,16 @@ def test_one_more_and_one_fewer_move_as_few_partitions_as_can_be(count: int) -> 
         assert id == more.id or one.assigned <= last.members[id].assigned
 
 
+def test_partitions_beyond_the_limit_of_a_group_are_nobodys() -> None:
+    machine = k.new_machine({b"t%02d" % number: 10_000 for number in range(11)})
+    names = [b"t%02d" % number for number in range(11)]
+    one, two = (k.Client(machine, id, names) for id in (b"one", b"two"))
+    group = k.settle(machine, one, two, rounds=4)
+    held = [member.assigned for member in group.members.values()]
+    assert [len(mine) for mine in held] == [50_000, 50_000]
+    assert {topic for topic, _ in held[0] | held[1]} == {t.id_of(number) for number in range(1, 11)}
+
+
 # --- static members ---------------------------------------------------------------------------------------------------
 def static() -> tuple[Machine, k.Client, k.Client]:
     machine = k.new_machine()

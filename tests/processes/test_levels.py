@@ -19,11 +19,9 @@ from tests.faces.machine import MachineHandle
 from tests.machine import commands
 from tests.processes.cluster import Cluster, NodeProcess, put
 from tests.processes.load import start_again
-from tests.processes.test_hostile import KEEP_ALIVE, connect, counted, forge, hello_of, metrics, told
+from tests.processes.test_hostile import KEEP_ALIVE, LEVEL, connect, counted, forge, hello_of, metrics, told
 from tests.processes.waiting import wait_until
 from tests.wire.names import FrameType, Status
-
-LEVEL_MAX = 7
 
 
 def file_of_level_one(path: Path) -> Path:
@@ -91,14 +89,14 @@ def test_a_level_that_was_only_claimed_raises_nothing(tmp_path: Path) -> None:
             leader.call(put, "after", b"claim")
             assert told(leader)["feature_level"] == 1
         start_again(cluster.nodes["c"])
-        wait_until(lambda: told(leader)["feature_level"] == LEVEL_MAX, timeout_s=30, what=cluster.logs)
+        wait_until(lambda: told(leader)["feature_level"] == LEVEL, timeout_s=30, what=cluster.logs)
 
 
 @pytest.mark.parametrize(
     "payload",
     [
         commands.command(commands.USER, b"machine", b"a level too early"),
-        commands.command(commands.LEVEL, LEVEL_MAX),
+        commands.command(commands.LEVEL, LEVEL),
         commands.spoken(commands.keep_alive()),
     ],
     ids=["a user machine", "the level itself", "spoken"],
