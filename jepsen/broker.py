@@ -18,6 +18,7 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from tests.processes.child import Parent
 REPORT_S = 0.1
 START_AGAIN_S = 0.5
 EXIT_NODE_STOPPED = 3
-TLS_METRICS = ("tls_certificate_expires_s", "tls_readings", "tls_handshakes_refused", "client_tls_handshakes_refused")
+REFUSED_CLIENTS = "client_tls_handshakes_refused", "zookeeper_tls_handshakes_refused"
+DOOR_ROLE = "zookeeper"  # of client processes that ask through ZooKeeper doors
+TLS_METRICS = ("tls_certificate_expires_s", "tls_readings", "tls_handshakes_refused", *REFUSED_CLIENTS)
 KEYS_PER_PAGE = 1000
 
 
@@ -99,7 +102,7 @@ class Program:
         if not self._settings["tls"]:
             return {}
         metrics = self.node.metrics()
-        return {word: metrics[word] for word in TLS_METRICS}
+        return {word: metrics.get(word, 0.0) for word in TLS_METRICS}  # not each broker has a door
 
 
 class _LenientTls(raftmeta.Tls):
@@ -140,8 +143,12 @@ async def close(program: Program) -> None:
     await asyncio.to_thread(program.node.close)
 
 
-async def set_rights(program: Program, passwords: dict[str, str], grants: dict[str, list[Any]]) -> None:
+async def set_rights(
+    program: Program, passwords: dict[str, str], grants: dict[str, list[Any]], certified: Sequence[str]
+) -> None:
     """Make users and their roles, and ask everybody for rights from now on. grants: (rights, prefix) of each role.
+
+    certified: users without a password, who may use the whole tree of the ZooKeeper doors.
 
     The last is left out where that is the lie.
     """
@@ -153,6 +160,12 @@ async def set_rights(program: Program, passwords: dict[str, str], grants: dict[s
         for rights, prefix in granted:
             await auth.grant(role, *rights, prefix=prefix)
         await auth.bind(role, role)
+    if certified:
+        await auth.put_role(DOOR_ROLE)
+        await auth.grant(DOOR_ROLE, "read", "write", "watch", "lease", prefix=raftmeta.Config().zookeeper_root)
+    for user in certified:
+        await auth.put_user(user)
+        await auth.bind(user, DOOR_ROLE)
     if "open" not in program.lies:
         await auth.enable()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -30,10 +30,15 @@ PROCESS_STEP = 1 << 12  # lives of a slot, and within one operations that ended 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Of all brokers. hosts: as ZooKeeper's clients take them. is_local: a node serves reads out of what it has."""
+    """Of all brokers. hosts: as ZooKeeper's clients take them. is_local: a node serves reads out of what it has.
+
+    tls: in a secure run, the files of this client process. login: name and password of SASL, as all clients have them.
+    """
 
     hosts: str
     is_local: bool
+    tls: Mapping[str, str] | None = None
+    login: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,10 @@ from kazoo.protocol.connection import (
 )
 from kazoo.protocol.serialization import Exists, Watch, int_struct, long_struct, write_string
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import ACL, make_acl
 
 import raftmeta
-from jepsen.client import TIMEOUT_S
+from jepsen.client import TIMEOUT_S, Doors
 from jepsen.clock import NS_PER_S, now_ns
 
 SESSION_S = 3.0  # short, so that many sessions expire while a fault lasts
@@ -149,7 +150,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
     closed_zxid = 0
 
     def __init__(self, client: Any, retry: Any, session: DoorSession) -> None:
-        super().__init__(client, retry, logger=client.logger)
+        super().__init__(client, retry, logger=client.logger, sasl_options=_sasl_of(session.doors))
         self._session = session
         self._absent = set[str]()  # paths of data watches that wait for a node to be made
         self._asked: _SetWatches | None = None  # not answered yet
@@ -170,6 +171,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
             self._asked, self._sent = _SetWatches(opcode, client.last_zxid, paths), self._sent + 1
             self._submit(self._asked, timeouts[1] / 1000.0, SET_WATCHES_XID)
         return timeouts
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        """kazoo takes a connection that is lost meanwhile for a wrong password, and would never connect again."""
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except zk.AuthFailedError as error:
+            if isinstance(error.__cause__, zk.ConnectionDropped):
+                raise error.__cause__ from None
+            raise
 
     def _read_watch_event(self, buffer: Any, offset: int) -> None:
         event, _ = Watch.deserialize(buffer, offset)
@@ -212,14 +222,22 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
 class DoorSession:
     """life: a number that changes with each session, since kazoo begins another one when one has expired."""
 
-    def __init__(self, hosts: str, listener: Listener) -> None:
+    def __init__(self, doors: Doors, listener: Listener) -> None:
         self.life = 1
+        self.doors = doors
         self.listener = listener
         self._heard_ns = 0
         self._connected = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._handler = _Handler(self)
-        self._client = _Client(hosts=hosts, timeout=SESSION_S, handler=self._handler, connection_retry=RETRY)
+        self._client = _Client(
+            hosts=doors.hosts,
+            timeout=SESSION_S,
+            handler=self._handler,
+            connection_retry=RETRY,
+            default_acl=_acl_of(doors),
+            **_tls_of(doors),
+        )
         self._connection = _Connection(self._client, self._client._conn_retry.copy(), self)
         self._client._connection = self._connection
         self._client.add_listener(self._on_state)
@@ -307,6 +325,31 @@ class DoorSession:
             self._client._safe_close()
         with contextlib.suppress(Exception):  # kazoo raises a plain one while its thread still runs
             self._client.close()
+
+
+def _tls_of(doors: Doors) -> dict[str, Any]:
+    """kazoo reads the files for each connection, so it finds new ones. Certificates of nodes have no host's name."""
+    if doors.tls is None:
+        return {}
+    return {
+        "use_ssl": True,
+        "certfile": doors.tls["certificate"],
+        "keyfile": doors.tls["key"],
+        "ca": doors.tls["authorities"],
+        "check_hostname": False,
+    }
+
+
+def _sasl_of(doors: Doors) -> dict[str, Any] | None:
+    if not doors.login:
+        return None
+    name, password = doors.login
+    return {"mechanism": "DIGEST-MD5", "username": name, "password": password}
+
+
+def _acl_of(doors: Doors) -> list[ACL] | None:
+    """A node is of those who proved the name. So a door that forgets a proof refuses its client."""
+    return [make_acl("sasl", doors.login[0], all=True)] if doors.login else None
 
 
 def _finish(done: asyncio.Future[None]) -> None:

@@ -28,6 +28,7 @@ from raftmeta.security.pki import Kind, Pki
 
 DAYS = (100, 300)  # of a certificate; drawn, so that each has an end of its own
 STRANGER = "stranger"  # the user without any right, and the client that asks as this user
+SESSION_NAME = "jepsen"  # that sessions with ZooKeeper doors prove by SASL
 
 
 class Papers:
@@ -69,6 +70,10 @@ class Papers:
         self.password_file = folder / "passwords.json"
         self.password_file.touch(mode=0o600)
         self.password_file.write_text(json.dumps(self.passwords))
+        self.login = (SESSION_NAME, secrets.token_urlsafe(12))
+        self.login_file = folder / "login"
+        self.login_file.touch(mode=0o600)
+        self.login_file.write_text(":".join(self.login))
 
     @property
     def key_file(self) -> Path:

@@ -81,7 +81,7 @@ class Plan:
             raise PlanError("\n".join(f"--nemesis {name} cannot run here: {why}" for name, why in reasons.items()))
         return cls(
             nodes=nodes,
-            workloads=_asked(workload, is_secure=is_secure),
+            workloads=_asked(workload),
             nemeses=tuple(name for name in wanted if name not in reasons),
             left_out=reasons,
             is_ruin=nemesis == "ruin",
@@ -134,18 +134,11 @@ class Plan:
         return outside, inside
 
 
-def _asked(text: str, *, is_secure: bool) -> tuple[str, ...]:
-    """The workloads. ZOOKEEPER stands for all through the door; their clients have no certificates, so a secure run has
-    none of them.
-    """
+def _asked(text: str) -> tuple[str, ...]:
+    """The workloads. ZOOKEEPER stands for all through the door."""
     through_door = [name for name, workload in WORKLOADS.items() if workload.is_through_door]
     words = [",".join(through_door) if word.strip() == ZOOKEEPER else word for word in text.split(",")]
-    names = _named(",".join(words), WORKLOADS, "--workload")
-    if not is_secure:
-        return names
-    if text != ALL and (wrong := [name for name in names if name in through_door]):
-        raise PlanError(f"--workload {', '.join(wrong)}: not in a secure run")
-    return tuple(name for name in names if name not in through_door)
+    return _named(",".join(words), WORKLOADS, "--workload")
 
 
 def _lacking(name: str, *, is_secure: bool) -> str | None:

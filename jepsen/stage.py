@@ -84,6 +84,7 @@ class Stage:
             network = self._network(keeper)
             network.make()
             self._outside, inside = self._plan.slots(self._folder.t0_ns)
+            papers = self._papers(data) if self._plan.is_secure else None
             self.cluster = stack.enter_context(
                 Brokers(
                     network,
@@ -93,11 +94,11 @@ class Stage:
                     founders=self._plan.founders,
                     spares=self._plan.spares,
                     data=data,
-                    settings=self._settings,
+                    settings={**self._settings, **self._of_doors(papers)},
                     slots=inside,
                     t0_ns=self._folder.t0_ns,
                     seed=self._plan.seed,
-                    papers=self._papers(data) if self._plan.is_secure else None,
+                    papers=papers,
                     lies=[self._plan.plant] if self._plan.plant else [],
                     has_doors=self._plan.has_doors,
                 )
@@ -117,6 +118,10 @@ class Stage:
         return Papers(
             place, cluster=CLUSTER, nodes=names, clients=clients, users=self._plan.workloads, seed=self._plan.seed
         )
+
+    def _of_doors(self, papers: Papers | None) -> dict[str, Any]:
+        """Who may prove a name by SASL, in a secure run."""
+        return {"zookeeper_users_file": str(papers.login_file)} if papers is not None and self._plan.has_doors else {}
 
     def _network(self, keeper: Keeper) -> Network:
         names = (*self._plan.founders, *self._plan.spares)
@@ -139,10 +144,14 @@ class Stage:
         self.cluster.clients = self.workers
 
     def _set_rights(self, papers: Papers) -> None:
-        """One user and one role for each workload, of its name. Returns when all members know."""
+        """One user and one role for each workload, of its name. Returns when all members know.
+
+        ZooKeeper doors ask for the user of a client's certificate, so each client process is one as well.
+        """
         grants = {name: WORKLOADS[name].grants() for name in self._plan.workloads}
+        certified = self._plan.clients if self._plan.has_doors else ()
         leader = self.cluster.wait_for(self.cluster.leader, "a leader")
-        self.cluster.nodes[leader].call(broker.set_rights, papers.passwords, grants, timeout_s=RIGHTS_S)
+        self.cluster.nodes[leader].call(broker.set_rights, papers.passwords, grants, certified, timeout_s=RIGHTS_S)
         for name in self.cluster.voters():  # which write already, so that reports of one moment seldom are alike
             self.cluster.nodes[name].call(broker.catch_up, timeout_s=RIGHTS_S)
 
@@ -155,6 +164,8 @@ class Stage:
             "doors": {
                 "hosts": ",".join(network.door_address(node) for node in self.cluster.nodes),
                 "is_local": self._plan.has_local_reads,
+                "tls": papers and papers.tls("client", name),
+                "login": papers.login if papers else (),
             }
             if self._plan.has_doors
             else None,

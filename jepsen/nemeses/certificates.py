@@ -215,7 +215,7 @@ class RevokeClient(WithPapers):
 
     def _refused(self) -> float:
         reports = [self.cluster.nodes[name].report for name in self.cluster.answering()]
-        return float(sum(report["client_tls_handshakes_refused"] for report in reports))
+        return float(sum(report[word] for report in reports for word in broker.REFUSED_CLIENTS))
 
     def heal(self) -> None:
         answered = self._client.report.get("answered", 0)

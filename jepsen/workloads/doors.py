@@ -16,7 +16,7 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from jepsen.client import Client, Doors
 from jepsen.door_session import DoorRefused, DoorSession, Reply
 from jepsen.spool import NOT_TOLD
-from jepsen.workloads.base import Workload
+from jepsen.workloads.base import Grant, Workload
 
 Refusals = type[Exception] | tuple[type[Exception], ...]
 MOVE_SHARE = 0.02  # of steps: the session goes on with another node
@@ -31,12 +31,17 @@ class DoorWorkload(Workload):
         super().__init__(client)
         assert client.doors is not None, "a workload through the door needs doors"
         self.doors: Doors = client.doors
-        self.session = DoorSession(self.doors.hosts, self)
+        self.session = DoorSession(self.doors, self)
 
     async def step(self) -> None:
         if self.client.random.random() < MOVE_SHARE:
             self.session.move()
         await self.act()
+
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        """A door asks the rights of the client process; within the tree ZooKeeper's own lists of rights decide."""
+        return ()
 
     @abstractmethod
     async def act(self) -> None:
@@ -47,7 +52,7 @@ class DoorWorkload(Workload):
 
     def renew(self) -> None:
         """Another session, after this one was closed or left."""
-        self.session = DoorSession(self.doors.hosts, self)
+        self.session = DoorSession(self.doors, self)
 
     # --- observations -------------------------------------------------------------------------------------------------
     def say(self, kind: str, subject: str, *, revision: int = NOT_TOLD, token: int = NOT_TOLD, value: str = "") -> None:

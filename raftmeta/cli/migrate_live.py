@@ -41,23 +41,38 @@ class Sides:
     state: Path
     source_auth: Path | None
     target_auth: Path | None
+    source_authorities: Path | None
+    source_certificate: Path | None
+    source_key: Path | None
+    target_authorities: Path | None
+    target_certificate: Path | None
+    target_key: Path | None
     files: Path | None
+    has_kinds: bool
+    zookeeper_root: str
     is_back: bool
 
     @contextlib.contextmanager
     def move(self, session: Session, *, overwrite: bool = False) -> Iterator[moving.Move]:
         """The move, with its progress on standard error."""
-        with fates(), _telling(session) as tell:
+        with fates(), _telling(session) as tell, contextlib.ExitStack() as stack:
             live = _live()
+            store = stack.enter_context(session.client()) if self.is_back and self.has_kinds else None
             with live.Move(
                 _below(self.source, self.root),
                 _below(self.target, self.root),
                 self.state,
                 is_back=self.is_back,
-                old_auth=_credentials(self.source_auth),
-                new_auth=_credentials(self.target_auth),
+                old_access=live.Access(
+                    _credentials(self.source_auth), self.source_authorities, self.source_certificate, self.source_key
+                ),
+                new_access=live.Access(
+                    _credentials(self.target_auth), self.target_authorities, self.target_certificate, self.target_key
+                ),
                 overwrite=overwrite,
                 files=self.files,
+                store=store,
+                zookeeper_root=self.zookeeper_root,
                 on_progress=lambda nodes: tell(f"walking: {nodes} nodes"),
                 on_status=lambda status: tell(_words(status)),
             ) as move:
@@ -79,7 +94,7 @@ def _below(address: str, root: str) -> str:
 
 
 def _credentials(path: Path | None) -> list[tuple[str, str]]:
-    """Lines of the file: scheme:credential, as in addauth."""
+    """Lines of the file: scheme:credential, as in addauth; sasl:name:password is proved by SASL DIGEST-MD5."""
     if path is None:
         return []
     found = []
@@ -105,9 +120,26 @@ def _credentials(path: Path | None) -> list[tuple[str, str]]:
 @click.option("--from-auth", "source_auth", type=_file, help="File of scheme:credential lines for the ensemble.")
 @click.option("--to-auth", "target_auth", type=_file, help="File of scheme:credential lines for the doors.")
 @click.option(
+    "--from-tls-ca", "source_authorities", type=_file, help="Speak TLS; who signs the ensemble's certificates."
+)
+@click.option("--from-tls-cert", "source_certificate", type=_file, help="Certificate of the migrator there.")
+@click.option("--from-tls-key", "source_key", type=_file, help="Its private key.")
+@click.option("--to-tls-ca", "target_authorities", type=_file, help="Speak TLS; who signs the nodes' certificates.")
+@click.option("--to-tls-cert", "target_certificate", type=_file, help="Certificate of the migrator there.")
+@click.option("--to-tls-key", "target_key", type=_file, help="Its private key.")
+@click.option(
     "--files",
     type=click.Path(path_type=Path, exists=True),
     help="dataDir of a server of the source: only its files tell containers and nodes with a time to live.",
+)
+@click.option(
+    "--kinds",
+    "has_kinds",
+    is_flag=True,
+    help="On the way back: ask the cluster at --url for containers and nodes with a time to live.",
+)
+@click.option(
+    "--zookeeper-root", default="zookeeper", show_default=True, help="The setting of the cluster, for --kinds."
 )
 @click.option("--back", "is_back", is_flag=True, help="After a cut over: from the doors to the ensemble.")
 @click.pass_context

@@ -11,6 +11,7 @@ collect_ignore = [
     for file, oracle in (
         ("test_zookeeper_server.py", "ZooKeeper"),
         ("test_live.py", "ZooKeeper"),
+        ("test_live_secure.py", "ZooKeeper"),
         ("test_etcd_server.py", "etcd"),
     )
     if ORACLES[oracle]

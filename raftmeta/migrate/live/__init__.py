@@ -9,7 +9,8 @@ It needs kazoo (`pip install 'raftmeta[zookeeper]'`). `raftmeta migrate zookeepe
 line. docs/migration-live.md says what is kept, and what a cut over does.
 """
 
+from raftmeta.migrate.live.access import Access
 from raftmeta.migrate.live.mirror import Found
 from raftmeta.migrate.live.move import Move, Moved, read_status
 
-__all__ = ["Found", "Move", "Moved", "read_status"]
+__all__ = ["Access", "Found", "Move", "Moved", "read_status"]

@@ -21,13 +21,15 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from raftmeta import InvalidArgument, RaftmetaError, Refused
+from raftmeta import Client, InvalidArgument, Node, RaftmetaError, Refused, View
 from raftmeta.migrate.closing import Closing
+from raftmeta.migrate.live.access import Access
+from raftmeta.migrate.live.kinds import kinds_of
 from raftmeta.migrate.live.mirror import Events, Found, Mirror
 from raftmeta.migrate.live.requests import Right, owner_of
 from raftmeta.migrate.live.rights import is_locked, lock_credential
@@ -80,8 +82,10 @@ class Move(Closing):
     """A context in which one move is carried on.
 
     old, new: host:port,host:port/chroot of the ensemble and of the door. folder: of the state; the same one for all
-    steps of a move. is_back: from new to old, after a cut over. old_auth, new_auth: (scheme, credential) pairs.
-    files: dataDir of a server of the source, for the kinds of nodes that no client sees (`ZooKeeperSource`).
+    steps of a move. is_back: from new to old, after a cut over. old_access, new_access: how the sides are reached.
+    old_auth, new_auth: the same for (scheme, credential) pairs alone. files: dataDir of a server of the ensemble, for
+    the kinds of nodes that no client sees (`ZooKeeperSource`). store: of the doors' cluster, which tells the kinds on
+    the way back; zookeeper_root: its Config.zookeeper_root.
     overwrite: the first time, take a target that has nodes already, and remove those that the source has not.
     on_progress: called with the number of nodes that a walk has looked at. on_status: called with each status.
     Raises InvalidArgument, Refused: this step does not follow the last one. Raises NotExecuted: a side is not there.
@@ -96,8 +100,12 @@ class Move(Closing):
         is_back: bool = False,
         old_auth: Authentication = (),
         new_auth: Authentication = (),
+        old_access: Access | None = None,
+        new_access: Access | None = None,
         overwrite: bool = False,
         files: Path | None = None,
+        store: Client | Node | View | None = None,
+        zookeeper_root: str = "zookeeper",
         on_progress: Callable[[int], object] = lambda nodes: None,
         on_status: Callable[[dict[str, Any]], object] = lambda status: None,
     ) -> None:
@@ -108,12 +116,16 @@ class Move(Closing):
         self._direction = BACK if is_back else FORWARD
         self._overwrite = overwrite
         self._files = files
-        self._stranger_address = new if is_back else old
+        self._store = store
+        self._root = zookeeper_root
+        accesses = (old_access or Access(old_auth), new_access or Access(new_auth))
+        self._stranger = (new if is_back else old, accesses[is_back].of_stranger())
         own = lock_credential(self._state.get("secret"))
+        with_own = [replace(access, auth=[*access.auth, own]) for access in accesses]
         before = Tree(
-            old, "source" if not is_back else "target", auth=[*old_auth, own], on_event=self._on_event(not is_back)
+            old, "source" if not is_back else "target", access=with_own[0], on_event=self._on_event(not is_back)
         )
-        after = Tree(new, "source" if is_back else "target", auth=[*new_auth, own], on_event=self._on_event(is_back))
+        after = Tree(new, "source" if is_back else "target", access=with_own[1], on_event=self._on_event(is_back))
         self._source, self._target = (after, before) if is_back else (before, after)
         self._on_progress = on_progress
         self._mirror = Mirror(self._source, self._target, self._state, is_held=False, on_progress=self._on_batch)
@@ -237,10 +249,12 @@ class Move(Closing):
         return breaks
 
     def _read_kinds(self) -> None:
-        """The containers and nodes with a time to live, as the files have them by now."""
-        if self._files is None:
-            return
+        """The containers and nodes with a time to live, as the files or the doors' cluster have them by now."""
         chroot = self._source.chroot
+        if self._direction == BACK and self._store is not None:
+            self._mirror.kinds = dict(kinds_of(self._store, f"{self._root}{chroot}"))
+        if self._direction == BACK or self._files is None:
+            return
         with ZooKeeperSource(self._files) as source:
             self._mirror.kinds = {
                 node.path.decode()[len(chroot) :]: (node.czxid, owner_of(node.is_container, node.ttl_ms))
@@ -310,7 +324,8 @@ class Move(Closing):
         stranger: Tree | None = None
         with ExitStack() as stack:
             if not stop_writers:
-                stranger = stack.enter_context(Tree(self._stranger_address, "source"))  # without credentials
+                address, access = self._stranger
+                stranger = stack.enter_context(Tree(address, "source", access=access))  # without credentials
             begun_s = time.monotonic()
             self._state.settle(phase=LOCKING)
             try:

@@ -24,6 +24,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 
 from raftmeta import AuthenticationFailed, InvalidArgument, NotExecuted, PermissionDenied
 from raftmeta.migrate.closing import Closing
+from raftmeta.migrate.live.access import Access
 from raftmeta.migrate.live.requests import (
     AclRead,
     AclWrite,
@@ -136,7 +137,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no type
 class Tree(Closing):
     """A connection to one side.
 
-    address: host:port,host:port/chroot. auth: (scheme, credential) pairs. name: of the side, for messages.
+    address: host:port,host:port/chroot. access: how it is reached. name: of the side, for messages.
     on_event: called with the path of each change once `watch` was called, on a thread of kazoo's; it must not block.
     """
 
@@ -145,10 +146,11 @@ class Tree(Closing):
         address: str,
         name: str,
         *,
-        auth: Sequence[tuple[str, str]] = (),
+        access: Access | None = None,
         session_timeout_s: float = 10.0,
         on_event: Callable[[str], object] = lambda path: None,
     ) -> None:
+        access = access or Access()
         hosts, slash, chroot = address.partition("/")
         if not hosts:
             raise InvalidArgument(f"{name}: host:port,host:port/chroot, not {address!r}", field=name)
@@ -163,11 +165,14 @@ class Tree(Closing):
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_s,
-            auth_data=list(auth),
+            auth_data=access.pairs,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
             logger=_LOG.getChild("kazoo"),
+            **access.tls,
         )
-        self._connection = _Connection(self._client, self._client._conn_retry.copy(), logger=self._client.logger)
+        self._connection = _Connection(
+            self._client, self._client._conn_retry.copy(), logger=self._client.logger, sasl_options=access.sasl
+        )
         self._connection.tell = self._on_path
         self._client._connection = self._connection
         self._client.add_listener(self._on_state)
