@@ -3,8 +3,11 @@ test_tree_threads.py."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -212,6 +215,35 @@ def test_the_next_piece_of_memory_lies_ready_once_a_state_is_large() -> None:
     assert tree.get(b"grows/%07d" % last) == b"v" * 2000
     with tree.pin() as root:
         root.verify()
+
+
+def test_no_thread_stays_behind_all_others() -> None:
+    """The last thread of a process that is killed closes its sockets. Behind all others, on a busy machine, that takes
+    seconds, and so long nobody knows that the process is gone."""
+    tree = TreeHandle(prepares=True)
+    for revision in range(1, 4000):
+        tree.put(b"grows/%07d" % revision, b"v" * 2000, revision=revision)
+    wait_until(lambda: tree.has_piece_ready, timeout_s=20, what="a piece that lies ready")
+    wait_until(lambda: max(nicenesses()) <= os.nice(0), timeout_s=20, what="the end of the thread that made it")
+    assert "raftmeta-memory" in names_of_threads()
+
+
+def of_threads(file: str) -> list[str]:
+    """That file of each thread of this process; one that ended meanwhile is left out."""
+    found = []
+    for path in Path("/proc/self/task").glob(f"*/{file}"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text())
+    return found
+
+
+def names_of_threads() -> list[str]:
+    return [name.strip() for name in of_threads("comm")]
+
+
+def nicenesses() -> list[int]:
+    """Of all threads of this process (proc_pid_stat(5), field 19)."""
+    return [int(stat.rpartition(")")[2].split()[16]) for stat in of_threads("stat")]
 
 
 def test_state_hash_is_the_sum_of_the_documented_entry_hashes() -> None:
