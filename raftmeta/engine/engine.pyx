@@ -33,7 +33,7 @@ from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                            housekeeping_release, housekeeping_stop, housekeeping_tick)
 from raftmeta.engine.invariants cimport BROKEN_MEMBERSHIP_LOGGED
-from raftmeta.engine.lease_pages cimport leases_submit
+from raftmeta.engine.lease_pages cimport leases_show, leases_submit
 from raftmeta.engine.log_jobs cimport (log_jobs_refused, log_jobs_release, log_jobs_strip, log_jobs_submit,
                                        log_jobs_tick)
 from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_release,
@@ -50,11 +50,11 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPP
                                     EVENT_TRACE, Engine, BLOCKED_RETRY_TICKS, TICKS_PER_TURN_MAX)
 from raftmeta.engine.submission cimport (SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                          SUBMIT_KEEP_LEASE, SUBMIT_LIST_LEASES, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
-                                         SUBMIT_READ, SUBMIT_TRANSFER, SUBMIT_UNWATCH, SUBMIT_USER_ANSWER,
-                                         SUBMIT_USER_ASK, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH, SUBMIT_USER_JOIN,
-                                         SUBMIT_USER_LAST, SUBMIT_USER_LEAVE, SUBMIT_WATCH, CommandArguments,
-                                         Submission, UserEventArguments, WatchArguments, submission_is_command,
-                                         submission_payload)
+                                         SUBMIT_READ, SUBMIT_SHOW_LEASE, SUBMIT_TRANSFER, SUBMIT_UNWATCH,
+                                         SUBMIT_USER_ANSWER, SUBMIT_USER_ASK, SUBMIT_USER_EVENT, SUBMIT_USER_FETCH,
+                                         SUBMIT_USER_JOIN, SUBMIT_USER_LAST, SUBMIT_USER_LEAVE, SUBMIT_WATCH,
+                                         CommandArguments, Submission, UserEventArguments, WatchArguments,
+                                         submission_is_command, submission_payload)
 from raftmeta.engine.user_fetches cimport (user_answer_submit, user_ask_submit, user_fetches_stop,
                                            user_fetches_submit, user_is_joined, user_join_submit, user_last_submit,
                                            user_leave_submit)
@@ -207,6 +207,8 @@ cdef status_t _take(Engine* engine, Submission* submission) noexcept nogil:
         return _end(engine, submission, OK)
     elif submission.kind == SUBMIT_LIST_LEASES:
         leases_submit(engine, submission)
+    elif submission.kind == SUBMIT_SHOW_LEASE:
+        leases_show(engine, submission)
     elif submission.kind == SUBMIT_TRANSFER:
         return _end(engine, submission, core_transfer(engine.core, submission.arguments.transfer.target))
     elif submission.kind == SUBMIT_CAMPAIGN:

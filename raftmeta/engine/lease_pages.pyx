@@ -5,11 +5,12 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memset
 
 from raftmeta.engine.submission cimport ListLeasesArguments
-from raftmeta.machine.leases cimport Lease, Leases
+from raftmeta.machine.entry cimport Entry, entry_key
+from raftmeta.machine.leases cimport Lease, Leases, leases_find, leases_keys
 from raftmeta.machine.rights cimport rights_lease_owner
 from raftmeta.machine.state cimport Machine
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, status_t
+from raftmeta.status cimport NO_MEMORY, NOT_FOUND, OK, OVERLOADED, status_t
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
 cdef enum:
@@ -42,8 +43,12 @@ cdef bint _find(Machine* machine, const ListLeasesArguments* asked, Vec[Lease*]*
     return True
 
 
-cdef status_t _write(Engine* engine, const Vec[Lease*]* found, Vec[uint8_t]* page) noexcept nogil:
+cdef inline uint64_t _remaining_ms(Engine* engine, const Lease* lease) noexcept nogil:
     cdef uint64_t now_ms = engine.machine.lease_ms
+    return lease.due.deadline_ms - now_ms if lease.due.deadline_ms > now_ms else 0
+
+
+cdef status_t _write(Engine* engine, const Vec[Lease*]* found, Vec[uint8_t]* page) noexcept nogil:
     cdef const Lease* lease
     cdef Vec[uint8_t] rows
     cdef Writer writer
@@ -55,7 +60,7 @@ cdef status_t _write(Engine* engine, const Vec[Lease*]* found, Vec[uint8_t]* pag
         write_array(&writer, LEASE_ELEMENTS)
         write_uint(&writer, lease.due.id)
         write_uint(&writer, lease.ttl_ms)
-        write_uint(&writer, lease.due.deadline_ms - now_ms if lease.due.deadline_ms > now_ms else 0)
+        write_uint(&writer, _remaining_ms(engine, lease))
         write_bin(&writer, lease.note, lease.note_length)
         i += 1
     if writer.status == OK:
@@ -82,4 +87,36 @@ cdef void leases_submit(Engine* engine, Submission* submission) noexcept nogil:
                         <uint32_t>(page.size if status == OK else 0))
     found.release()
     page.release()
+    free(submission)
+
+
+cdef status_t _write_one(Engine* engine, Lease* lease, Vec[uint8_t]* shown) noexcept nogil:
+    cdef Writer writer = writer_at(shown)
+    cdef Vec[Entry*] entries
+    cdef size_t i
+    memset(&entries, 0, sizeof(entries))
+    if not leases_keys(&engine.machine.leases, lease, &entries):
+        entries.release()
+        return NO_MEMORY
+    write_uint(&writer, lease.ttl_ms)
+    write_uint(&writer, _remaining_ms(engine, lease))
+    write_array(&writer, <uint32_t>entries.size)
+    for i in range(entries.size):
+        write_bin(&writer, entry_key(entries.data[i]), entries.data[i].key_length)
+    entries.release()
+    return writer.status
+
+
+cdef void leases_show(Engine* engine, Submission* submission) noexcept nogil:
+    cdef Lease* lease = leases_find(&engine.machine.leases, submission.arguments.list_leases.least)
+    cdef Vec[uint8_t] shown
+    cdef status_t status = NOT_FOUND
+    memset(&shown, 0, sizeof(shown))
+    if lease != NULL:
+        status = _write_one(engine, lease, &shown)
+    if status == NO_MEMORY:
+        status = OVERLOADED
+    engine.callers.done(engine.callers.self, submission.owner, status, engine.machine.revision,
+                        engine.applying.applied, shown.data, <uint32_t>(shown.size if status == OK else 0))
+    shown.release()
     free(submission)

@@ -46,6 +46,8 @@ NAMES = (
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
+# Clients of etcd on nodes of raftmeta with etcd doors.
+OF_ETCD_DOOR = ("etcd_clients",)
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
@@ -60,7 +62,7 @@ def arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ, *OF_KAFKA, 'records', 'broker'))}",
+        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, 'records', 'broker'))}",
     )
     parser.add_argument(
         "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
@@ -76,7 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ))
+    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options

@@ -138,6 +138,8 @@ KAFKA_PYTHON_CLIENTS = (
     f"aiokafka=={AIOKAFKA_VERSION}",
     f"kafka-python=={KAFKA_PYTHON_VERSION}",
 )
+ETCD3GW_VERSION = "2.7.0"
+ETCD3GW = (f"etcd3gw=={ETCD3GW_VERSION}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,38 @@ CONSUL = GoProgram(
 
 def etcd() -> Path:
     return ETCD.path()
+
+
+def go_client(program: str) -> Path:
+    """A program of tests/doors/programs that uses etcd's own client, built by Go."""
+    source = PROGRAMS / f"{program}.go"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+
+    def build(folder: Path) -> None:
+        go = _found("go", "the Go toolchain 1.26")
+        with tempfile.TemporaryDirectory() as scratch:
+            Path(scratch, "go.mod").write_text(
+                f"module built\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/client/v3 v{ETCD.version}\n"
+            )
+            Path(scratch, "main.go").write_bytes(source.read_bytes())
+            settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
+            words = ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / program), "."]
+            for number, command in enumerate((["mod", "tidy"], words)):
+                log = Path(scratch, f"go{number}.log")
+                run_program([go, *command], log=log, folder=Path(scratch), environment=settings, timeout_s=BUILD_S)
+
+    return _made(f"{program}-{ETCD.version}-{digest}", build) / program
+
+
+def etcd3gw() -> Path:
+    """A folder of packages with etcd3gw, for this interpreter."""
+
+    def fetch(folder: Path) -> None:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *ETCD3GW]
+        with tempfile.TemporaryDirectory() as scratch:
+            run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
+
+    return _made(f"etcd3gw-{ETCD3GW_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
 
 
 def consul() -> Path:

@@ -18,7 +18,8 @@ from raftmeta.doors.desk.tasks cimport (desk_session_lost, desk_session_opened, 
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.engine.submission cimport SUBMIT_UNWATCH, SUBMIT_WATCH, Submission
 from raftmeta.loop.loop cimport NodeStatus, loop_enter, loop_leave, loop_ring
-from raftmeta.loop.tickets cimport (MAIL_TICKET, MAIL_WATCH, Ticket, mailbox_abandon, mailbox_create, mailbox_take)
+from raftmeta.loop.tickets cimport (MAIL_TICKET, MAIL_WATCH, Ticket, WatchSignal, mailbox_abandon, mailbox_create,
+                                    mailbox_take)
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE
 from raftmeta.machine.tree cimport root_find, root_revision, tree_pin, tree_unpin
 from raftmeta.native.atomics cimport load_acquire, store_shared
@@ -95,6 +96,12 @@ cdef bint desk_is_lonely(const Desk* desk, uint64_t for_ns) noexcept nogil:
     return desk.base.now_ns - desk.leader_ns > for_ns
 
 
+cdef void _acknowledge(Desk* desk, WatchSignal* signal) noexcept nogil:
+    store_shared(&signal.is_posted, <uint32_t>0)
+    if signal != &desk.signal and desk.rules.woken != NULL:
+        desk.rules.woken(desk, signal)
+
+
 cdef Mail* desk_open_mail(Desk* desk) noexcept nogil:
     cdef Mail* first
     cdef Mail** at = &first
@@ -110,7 +117,7 @@ cdef Mail* desk_open_mail(Desk* desk) noexcept nogil:
             at = &each.next
         else:
             at[0] = next
-            store_shared(&desk.signal.is_posted, <uint32_t>0)
+            _acknowledge(desk, <WatchSignal*>each)
         each = next
     return first
 

@@ -58,6 +58,9 @@ cdef struct DeskRules:
     void (*returned)(Desk* desk, DeskTask* task) noexcept nogil
     # A task of the door's own kinds is DONE. The door frees it, and tells sequence_done.
     void (*answered)(Desk* desk, DeskTask* task) noexcept nogil
+    # A watch of the door's own has items; not the desk's. It is told again once there are more than are there now.
+    # NULL: the door has none.
+    void (*woken)(Desk* desk, WatchSignal* signal) noexcept nogil
 
 cdef struct DeskLimits:
     uint64_t session_ttl_ms     # of the desk's own session

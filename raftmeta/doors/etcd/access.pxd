@@ -15,5 +15,8 @@ cdef bint access_must_prove(EtcdDoor* door, const EtcdConnection* connection) no
 # end being that of the keyspace. start NULL: over any keys. False: the call was ended.
 cdef bint access_allows(EtcdDoor* door, EtcdCall* call, uint8_t rights, const Bytes* start,
                         const Bytes* end) noexcept nogil
+# The same for a connection, whose calls go on.
+cdef bint access_may(EtcdDoor* door, const EtcdConnection* connection, uint8_t rights, const Bytes* start,
+                     const Bytes* end) noexcept nogil
 # Once in a while: close connections whose user has gone.
 cdef void access_look(EtcdDoor* door) noexcept nogil

@@ -97,6 +97,25 @@ cdef bint access_allows(EtcdDoor* door, EtcdCall* call, uint8_t rights, const By
     return True if may else _refuse(door, call, is_known)
 
 
+cdef bint access_may(EtcdDoor* door, const EtcdConnection* connection, uint8_t rights, const Bytes* start,
+                     const Bytes* end) noexcept nogil:
+    cdef RightsTable* table = _table(door)
+    cdef const TableUser* user
+    cdef bint may = not door.limits.needs_rights
+    cdef int position = 0
+    if table == NULL:
+        return may
+    if table.is_enabled:
+        user = _user_of(table, connection)
+        may = user != NULL
+        while may and rights >> position:
+            if rights >> position & 1:
+                may = _has(user, <uint8_t>(1 << position), start, end)
+            position += 1
+    rights_drop(table)
+    return may
+
+
 cdef void access_look(EtcdDoor* door) noexcept nogil:
     cdef RightsTable* table = _table(door)
     cdef const EtcdConnection* connection

@@ -2,6 +2,10 @@
 from raftmeta.doors.etcd.state cimport EtcdCall, EtcdDoor, EtcdTask
 from raftmeta.wire.commands cimport Bytes
 
+# The version of etcd whose methods these are.
+cdef inline const char* etcd_version() noexcept nogil:
+    return b"3.6.0"
+
 cdef void member_list_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
 cdef void member_list_go(EtcdDoor* door, EtcdCall* call) noexcept nogil
 cdef void status_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil

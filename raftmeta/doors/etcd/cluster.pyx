@@ -26,8 +26,6 @@ from raftmeta.native.intrinsics cimport crc32c
 from raftmeta.raft.types cimport LEARNER, Member
 from raftmeta.status cimport COMPACTED, FUTURE_REVISION, NO_LEADER, NO_MEMORY, OK
 
-# The version of etcd whose methods these are.
-cdef const char* ETCD_VERSION = b"3.6.0"
 cdef const char* STORAGE_VERSION = b"3.6.0"
 
 cdef enum:
@@ -95,7 +93,7 @@ cdef bint _is_learner(const EtcdDoor* door) noexcept nogil:
 
 cdef void status_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
     cdef Vec[uint8_t]* out = call_reply(door)
-    cdef Bytes version = bytes_of(<const uint8_t*>ETCD_VERSION, VERSION_LENGTH)
+    cdef Bytes version = bytes_of(<const uint8_t*>etcd_version(), VERSION_LENGTH)
     cdef Bytes storage = bytes_of(<const uint8_t*>STORAGE_VERSION, VERSION_LENGTH)
     cdef Bytes no_leader = bytes_of(<const uint8_t*>b"etcdserver: no leader", 21)
     if not access_allows(door, call, 0, NULL, NULL):

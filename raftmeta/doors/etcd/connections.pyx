@@ -13,8 +13,9 @@ from raftmeta.connections.state cimport (CONNECTION_GREETING, CONNECTION_OPEN,
                                          Connection, ConnectionRules, Connections)
 from raftmeta.doors.etcd.access cimport access_by_certificate
 from raftmeta.doors.etcd.calls cimport calls_drop, calls_expire, calls_go, calls_have_room
+from raftmeta.doors.etcd.gateway cimport gateway_close, gateway_open, gateway_send, gateway_take
 from raftmeta.doors.etcd.http2 cimport http2_close, http2_open, http2_send, http2_take
-from raftmeta.doors.etcd.state cimport TRANSPORT_HTTP2, EtcdConnection
+from raftmeta.doors.etcd.state cimport TRANSPORT_HTTP1, TRANSPORT_HTTP2, EtcdConnection
 from raftmeta.security.audit_queue cimport AUDIT_BY_ETCD, AUDIT_PORT_ETCD, audit_push_refusal
 from raftmeta.status cimport BAD_MAGIC, INCOMPLETE, NO_MEMORY, OK, status_t
 
@@ -34,6 +35,8 @@ cdef void _closed(Connections* connections, Connection* base) noexcept nogil:
     calls_drop(<EtcdDoor*>connections, connection)
     if connection.transport == TRANSPORT_HTTP2:
         http2_close(connection)
+    elif connection.transport == TRANSPORT_HTTP1:
+        gateway_close(<EtcdDoor*>connections, connection)
     accounts_detach(base)
 
 
@@ -48,17 +51,18 @@ cdef void _refuse(Connections* connections, Connection* base, status_t status) n
 # The first bytes of a connection: who is at the other end is known as well as it can be, and what it speaks.
 cdef status_t _greet(EtcdDoor* door, EtcdConnection* connection, const uint8_t* bytes, size_t length) noexcept nogil:
     cdef status_t status
-    if memcmp(bytes, PREFACE, min(length, <size_t>PREFACE_BYTES)) != 0:
+    cdef bint is_http2 = memcmp(bytes, PREFACE, min(length, <size_t>PREFACE_BYTES)) == 0
+    if not is_http2 and not c'A' <= bytes[0] <= c'Z':
         return BAD_MAGIC
-    if length < PREFACE_BYTES:
+    if is_http2 and length < PREFACE_BYTES:
         return INCOMPLETE
     access_by_certificate(connection)
     status = accounts_attach(&door.desk.base, &connection.base, connection.name, connection.name_length)
     if status != OK:
         return status
-    connection.transport = TRANSPORT_HTTP2
+    connection.transport = TRANSPORT_HTTP2 if is_http2 else TRANSPORT_HTTP1
     connection.base.state = CONNECTION_OPEN
-    return OK if http2_open(door, connection) else <status_t>NO_MEMORY
+    return OK if (http2_open(door, connection) if is_http2 else gateway_open(connection)) else <status_t>NO_MEMORY
 
 
 cdef status_t _take(Connections* connections, Connection* base, const uint8_t* bytes, size_t length,
@@ -73,6 +77,8 @@ cdef status_t _take(Connections* connections, Connection* base, const uint8_t* b
             if status != INCOMPLETE:
                 _refuse(connections, base, status)
             return status
+    if connection.transport == TRANSPORT_HTTP1:
+        return gateway_take(door, connection, bytes, length, used)
     used[0] = length
     if not http2_take(door, connection, bytes, length):
         connections.counters.refused += 1
@@ -85,7 +91,9 @@ cdef bint _has_room(const Connections* connections, const Connection* base) noex
 
 
 cdef void _send(EtcdDoor* door, EtcdConnection* connection) noexcept nogil:
-    if connection.base.state == CONNECTION_OPEN and not http2_send(door, connection):
+    if connection.transport == TRANSPORT_HTTP1:
+        gateway_send(door, connection)
+    elif connection.base.state == CONNECTION_OPEN and not http2_send(door, connection):
         connection_end(&door.desk.base, &connection.base)
 
 

@@ -30,12 +30,16 @@ from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_fr
 from raftmeta.doors.etcd.access cimport access_look
 from raftmeta.doors.etcd.calls cimport calls_answered, calls_release
 from raftmeta.doors.etcd.connections cimport connections_expire_calls, connections_tell, etcd_rules
-from raftmeta.doors.etcd.state cimport ETCD_MESSAGE_BYTES_MAX, TASK_CALL, EtcdConnection, EtcdTask
+from raftmeta.doors.etcd.feeds cimport feeds_answered, feeds_release, feeds_woken
+from raftmeta.doors.etcd.state cimport (ETCD_MESSAGE_BYTES_MAX, TASK_CALL, TASK_FEED_CLOSE, TASK_FEED_OPEN,
+                                        EtcdConnection, EtcdTask)
+from raftmeta.doors.etcd.watches cimport watches_tend
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.loop.loop cimport READER_ETCD
 from raftmeta.machine.watches cimport (WATCH_EVENTS, WATCH_PROGRESS_MARK, WatchView, watch_look, watch_pass,
                                        watch_reached)
-from raftmeta.native.atomics cimport load_shared
+from raftmeta.machine.watch_purse cimport pool_create, pool_drop
+from raftmeta.native.atomics cimport load_acquire, load_shared
 from raftmeta.net.posix cimport close
 from raftmeta.security.audit_queue cimport AUDIT_BY_ETCD, AUDIT_PORT_ETCD
 from raftmeta.status cimport SESSION_UNKNOWN
@@ -76,6 +80,10 @@ cdef void _answered(Desk* desk, DeskTask* base) noexcept nogil:
     if base.kind == TASK_CALL:
         calls_answered(<EtcdDoor*>desk, <EtcdTask*>base)
         return
+    if base.kind == TASK_FEED_OPEN or base.kind == TASK_FEED_CLOSE:
+        feeds_answered(<EtcdDoor*>desk, <EtcdTask*>base)
+        task_free(desk, base)
+        return
     sequence_done(desk, base)
     if base.ticket.status == SESSION_UNKNOWN and base.session == desk.session:
         desk_session_lost(desk)
@@ -87,6 +95,7 @@ RULES.task_bytes = sizeof(EtcdTask)
 RULES.sent = NULL
 RULES.returned = NULL
 RULES.answered = _answered
+RULES.woken = feeds_woken
 
 
 cdef void _drain(EtcdDoor* door) noexcept nogil:
@@ -115,7 +124,8 @@ cdef int _timeout_ms(const EtcdDoor* door) noexcept nogil:
 
 cdef void _tell_counters(EtcdDoor* door) noexcept nogil:
     door.counters.waiting = door.desk.base.waiting.size
-    door.counters.memory = door.desk.base.answer_bytes + door.desk.base.bytes_under_way + door.desk.base.part_bytes
+    door.counters.memory = (load_acquire(&door.pool.bytes) + door.desk.base.answer_bytes
+                            + door.desk.base.bytes_under_way + door.desk.base.part_bytes)
     door.counters.base = door.desk.base.counters
     door.published.write(door.counters)
 
@@ -133,6 +143,7 @@ cdef void _turn(EtcdDoor* door) noexcept nogil:
         accounts_sweep(&door.desk.base)
         access_look(door)
         connections_expire_calls(door)
+    watches_tend(door)
     connections_tell(door)
     connections_go_on(&door.desk.base)
     desk_unpin(&door.desk)
@@ -178,7 +189,8 @@ cdef EtcdDoor* etcd_create(Loop* loop, Accounts* accounts, const ConnectionLimit
     door.limits = limits[0]
     door.client_address_length = address_length
     memcpy(door.client_address, address, address_length)
-    if not desk_prepare(&door.desk, &RULES, loop, READER_ETCD, desk, sizeof(EtcdConnection)):
+    door.pool = pool_create(common.memory_max // 2)
+    if door.pool == NULL or not desk_prepare(&door.desk, &RULES, loop, READER_ETCD, desk, sizeof(EtcdConnection)):
         etcd_destroy(door)
         return NULL
     door.connections = <EtcdConnection*>door.desk.base.items
@@ -196,6 +208,8 @@ cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
         desk_take_mail(&door.desk, desk_open_mail(&door.desk))
     calls_release(door)
     desk_release(&door.desk)
+    feeds_release(door)
+    pool_drop(door.pool)
     door.reply.release()
     door.scratch.release()
     door.records.release()

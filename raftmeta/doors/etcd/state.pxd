@@ -10,6 +10,8 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters
 from raftmeta.doors.desk.state cimport Desk, DeskTask
+from raftmeta.loop.tickets cimport WatchSignal
+from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes
@@ -22,9 +24,12 @@ cdef enum:
     ETCD_PATH_BYTES_MAX = 64        # of a method's path; a longer one is of no method
     TASK_CALL = 16                  # DeskTask.kind: of a call; TASK_OF_DOOR
     TASK_LOOSE = 17                 # ... a command of the door itself, whose answer nobody needs
+    TASK_FEED_OPEN = 18             # ... a feed is opened; the frame is its address (feeds.pyx)
+    TASK_FEED_CLOSE = 19            # ... given back
 
 cdef struct EtcdLimits:
     bint needs_rights
+    uint64_t progress_ns            # a watch that wants marks gets one after so long without an event
 
 # The codes of gRPC (google.golang.org/grpc/codes).
 cdef enum EtcdCode:
@@ -147,6 +152,29 @@ cdef struct KeyWritten:
     Bytes key
     uint64_t hash
 
+cdef enum EtcdFeedState:
+    FEED_OPENING = 1
+    FEED_OPEN = 2
+    FEED_FAILED = 3                 # it could not be opened
+    FEED_CLOSED = 4                 # it was given back, or is being given back
+
+# Changes of a range of keys for one call (feeds.pyx). The bytes of key and end follow the struct.
+cdef struct EtcdFeed:
+    WatchSignal signal              # first
+    EtcdFeed* previous              # of all of the door
+    EtcdFeed* next
+    Watch* watch                    # while it is open
+    WatchPurse* purse               # held
+    void* owner
+    void (*woken)(EtcdDoor* door, void* owner) noexcept nogil   # it has items, has opened or has failed
+    uint32_t filter
+    uint32_t key_length
+    uint32_t end_length
+    uint32_t tickets                # that are out
+    uint8_t state                   # EtcdFeedState
+    uint8_t has_items               # since the owner took all of them
+    uint8_t is_dropped              # its owner has let go
+
 cdef struct EtcdCounters:
     ConnectionCounters base
     uint64_t calls
@@ -154,6 +182,7 @@ cdef struct EtcdCounters:
     uint64_t failed                 # calls that ended with another code than 0
     uint64_t denied                 # for rights
     uint64_t waiting                # calls that wait for a change of the state
+    uint64_t watches
     uint64_t memory
 
 cdef struct EtcdDoor:
@@ -171,6 +200,10 @@ cdef struct EtcdDoor:
     Vec[KeyWritten] written
     Vec[Bytes] deleted              # starts and ends
     Vec[uint32_t] told              # places of connections whose calls have something for the transport
+    EtcdFeed* feeds
+    WatchPool* pool                 # what all feeds together may have waiting
+    EtcdCall* watching              # streams of watches
+    uint64_t watching_ns            # when they were looked at last
     EtcdCounters counters
     # Shared:
     Published[EtcdCounters] published

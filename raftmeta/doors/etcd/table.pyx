@@ -6,14 +6,28 @@ from libc.string cimport memcmp, strlen
 from raftmeta.doors.etcd.cluster cimport (alarm_message, defragment_message, hash_kv_message, hash_message,
                                           member_list_go, member_list_message, move_leader_answered,
                                           move_leader_message, status_message)
+from raftmeta.doors.etcd.leases cimport (
+    lease_grant_answered, lease_grant_message, lease_keep_alive_answered, lease_keep_alive_half_closed,
+    lease_keep_alive_message, lease_list_answered, lease_list_go, lease_list_message, lease_revoke_answered,
+    lease_revoke_message, lease_show_answered, lease_show_go, lease_show_message)
+from raftmeta.doors.etcd.locks cimport (
+    campaign_message, leader_go, leader_message, lock_message, observe_closed, observe_go, observe_message,
+    plain_answered, proclaim_answered, proclaim_message, queue_answered, queue_closed, queue_go, queue_half_closed,
+    resign_message, unlock_message)
 from raftmeta.doors.etcd.ranges cimport range_go, range_message
 from raftmeta.doors.etcd.schema cimport (
+    MESSAGE_CAMPAIGN, MESSAGE_CAMPAIGN_REPLY, MESSAGE_LEADER, MESSAGE_LEADER_REPLY, MESSAGE_LEASE_GRANT,
+    MESSAGE_LEASE_GRANT_REPLY, MESSAGE_LEASE_KEEP_ALIVE, MESSAGE_LEASE_KEEP_ALIVE_REPLY, MESSAGE_LEASE_LEASES,
+    MESSAGE_LEASE_LEASES_REPLY, MESSAGE_LEASE_REVOKE, MESSAGE_LEASE_REVOKE_REPLY, MESSAGE_LEASE_TIME_TO_LIVE,
+    MESSAGE_LEASE_TIME_TO_LIVE_REPLY, MESSAGE_LOCK, MESSAGE_LOCK_REPLY, MESSAGE_PROCLAIM, MESSAGE_PROCLAIM_REPLY,
+    MESSAGE_RESIGN, MESSAGE_RESIGN_REPLY, MESSAGE_UNLOCK, MESSAGE_UNLOCK_REPLY, MESSAGE_WATCH, MESSAGE_WATCH_REPLY,
     MESSAGE_ALARM, MESSAGE_ALARM_REPLY, MESSAGE_COMPACTION, MESSAGE_COMPACTION_REPLY, MESSAGE_DEFRAGMENT,
     MESSAGE_DEFRAGMENT_REPLY, MESSAGE_DELETE_RANGE, MESSAGE_DELETE_RANGE_REPLY, MESSAGE_HASH, MESSAGE_HASH_KV,
     MESSAGE_HASH_KV_REPLY, MESSAGE_HASH_REPLY, MESSAGE_MEMBER_LIST, MESSAGE_MEMBER_LIST_REPLY, MESSAGE_MOVE_LEADER,
     MESSAGE_MOVE_LEADER_REPLY, MESSAGE_PUT, MESSAGE_PUT_REPLY, MESSAGE_RANGE, MESSAGE_RANGE_REPLY, MESSAGE_STATUS,
     MESSAGE_STATUS_REPLY, MESSAGE_TXN, MESSAGE_TXN_REPLY)
-from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, EtcdCall, EtcdDoor, EtcdTask
+from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, ETCD_STREAM, EtcdCall, EtcdDoor, EtcdTask
+from raftmeta.doors.etcd.watches cimport watches_closed, watches_go, watches_half_closed, watches_message
 from raftmeta.doors.etcd.writes cimport (compact_answered, compact_message, delete_answered, delete_message,
                                          put_answered, put_message, txn_answered, txn_message)
 from raftmeta.wire.commands cimport Bytes
@@ -71,4 +85,38 @@ cdef void _fill() noexcept nogil:
          move_leader_message, NULL, move_leader_answered)
 
 
+cdef void _fill_streams() noexcept nogil:
+    _row(b"/etcdserverpb.Watch/Watch", MESSAGE_WATCH, MESSAGE_WATCH_REPLY, ETCD_STREAM, watches_message, watches_go,
+         NULL, watches_half_closed, watches_closed)
+    _row(b"/etcdserverpb.Lease/LeaseGrant", MESSAGE_LEASE_GRANT, MESSAGE_LEASE_GRANT_REPLY, ETCD_CHANGES,
+         lease_grant_message, NULL, lease_grant_answered)
+    _row(b"/etcdserverpb.Lease/LeaseRevoke", MESSAGE_LEASE_REVOKE, MESSAGE_LEASE_REVOKE_REPLY, ETCD_CHANGES,
+         lease_revoke_message, NULL, lease_revoke_answered)
+    _row(b"/etcdserverpb.Lease/LeaseKeepAlive", MESSAGE_LEASE_KEEP_ALIVE, MESSAGE_LEASE_KEEP_ALIVE_REPLY, ETCD_STREAM,
+         lease_keep_alive_message, NULL, lease_keep_alive_answered, lease_keep_alive_half_closed)
+    _row(b"/etcdserverpb.Lease/LeaseTimeToLive", MESSAGE_LEASE_TIME_TO_LIVE, MESSAGE_LEASE_TIME_TO_LIVE_REPLY, 0,
+         lease_show_message, lease_show_go, lease_show_answered)
+    _row(b"/etcdserverpb.Lease/LeaseLeases", MESSAGE_LEASE_LEASES, MESSAGE_LEASE_LEASES_REPLY, 0, lease_list_message,
+         lease_list_go, lease_list_answered)
+
+
+# Those that wait have the trait of a stream, so that no time-out ends them.
+cdef void _fill_locks() noexcept nogil:
+    _row(b"/v3lockpb.Lock/Lock", MESSAGE_LOCK, MESSAGE_LOCK_REPLY, ETCD_STREAM | ETCD_CHANGES, lock_message, queue_go,
+         queue_answered, queue_half_closed, queue_closed)
+    _row(b"/v3lockpb.Lock/Unlock", MESSAGE_UNLOCK, MESSAGE_UNLOCK_REPLY, ETCD_CHANGES, unlock_message, NULL,
+         plain_answered)
+    _row(b"/v3electionpb.Election/Campaign", MESSAGE_CAMPAIGN, MESSAGE_CAMPAIGN_REPLY, ETCD_STREAM | ETCD_CHANGES,
+         campaign_message, queue_go, queue_answered, queue_half_closed, queue_closed)
+    _row(b"/v3electionpb.Election/Proclaim", MESSAGE_PROCLAIM, MESSAGE_PROCLAIM_REPLY, ETCD_CHANGES, proclaim_message,
+         NULL, proclaim_answered)
+    _row(b"/v3electionpb.Election/Leader", MESSAGE_LEADER, MESSAGE_LEADER_REPLY, 0, leader_message, leader_go, NULL)
+    _row(b"/v3electionpb.Election/Observe", MESSAGE_LEADER, MESSAGE_LEADER_REPLY, ETCD_STREAM, observe_message,
+         observe_go, NULL, queue_half_closed, observe_closed)
+    _row(b"/v3electionpb.Election/Resign", MESSAGE_RESIGN, MESSAGE_RESIGN_REPLY, ETCD_CHANGES, resign_message, NULL,
+         plain_answered)
+
+
 _fill()
+_fill_streams()
+_fill_locks()

@@ -101,6 +101,7 @@ RULES.task_bytes = sizeof(KafkaTask)
 RULES.sent = NULL
 RULES.returned = NULL
 RULES.answered = _answered
+RULES.woken = NULL
 
 
 # The events say only that it is time to look: the state shows what became of a group. A watch that has lagged, or was

@@ -128,6 +128,7 @@ RULES.task_bytes = sizeof(ZkTask)
 RULES.sent = _sent
 RULES.returned = _returned
 RULES.answered = _answered
+RULES.woken = NULL
 
 
 # The position moves on, but stops in front of each write that a read waits for. Up to `posted` all such writes are
