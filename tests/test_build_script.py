@@ -78,7 +78,8 @@ def test_root_installs_by_apt_and_looks_again(machine: Machine, tmp_path: Path) 
     ended = machine.run("build")
     assert calls.read_text().splitlines() == [
         ": update",
-        "noninteractive: install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev ca-certificates",
+        "noninteractive: install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev"
+        " ca-certificates",
     ]
     assert ended.returncode == 1
     assert "still no Python" in ended.stderr

@@ -21,7 +21,7 @@ cdef class OpenDoor:
     # Fill `block`, after the loop was opened and before it is started. program: what the host does for the door; None:
     # nothing. Raises AddressInUse, ConfigError.
     cdef int open(self, Loop* loop, Accounts* accounts, object identity, object config, object program) except -1
-    # What the protocol wants of TLS.
+    # Set what the protocol wants of TLS.
     cdef void prepare(self, TlsContext* context) noexcept
     # Empty once somebody else ends it.
     cdef dict metrics(self)

@@ -54,6 +54,7 @@ OF_PYSYNCOBJ = ("pysyncobj",)
 OF_KAFKA = ("kafka_messages", "groups", "topics", "group_table")
 OF_KAFKA_DOOR = ("groups", "records", "topics", "broker", "group_table")
 KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
+NAMES_OF_ALL = (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, "records", "broker")
 
 
 def arguments() -> argparse.Namespace:
@@ -62,7 +63,7 @@ def arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, 'records', 'broker'))}",
+        help=f"of {', '.join(NAMES_OF_ALL)}",
     )
     parser.add_argument(
         "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
