@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.machine.group_records cimport GROUP_COMPLETING, GROUP_PREPARING, GROUP_STABLE
-from raftmeta.machine.state cimport LEVEL_OF_GROUPS
+from raftmeta.machine.state cimport LEVEL_OF_GROUPS, LEVEL_OF_JOIN_LEASES
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.calls cimport call_take
@@ -251,7 +251,7 @@ cdef void _go_out(SimGroupClient* client) noexcept nogil:
 # Its group, as a node that it asks shows it. It waits until that is worth another request, and then what it wants; 0:
 # it goes on waiting.
 cdef uint8_t _look(World* world, SimGroupClient* client, uint32_t number, SimGroupView* view) noexcept nogil:
-    cdef SimNode* node = _some_node(world)
+    cdef SimNode* node = _some_node(world, client)
     cdef SimMember* me
     cdef Bytes id = id_bytes(&client.id)
     cdef uint64_t draw = _draw(world)
@@ -396,16 +396,20 @@ cdef bint _next(World* world, SimGroupClient* client, uint32_t number) noexcept 
 
 
 # --- sendings ---------------------------------------------------------------------------------------------------------
-cdef SimNode* _some_node(World* world) noexcept nogil:
+# One that knows what the client asks for.
+cdef SimNode* _some_node(World* world, const SimGroupClient* client) noexcept nogil:
     cdef SimNode* node = &world.nodes[_draw(world) % world.config.nodes]
+    cdef uint32_t level = LEVEL_OF_GROUPS
+    if _is_granted(client) or client.wish == CLIENT_COMMITS:
+        level = LEVEL_OF_JOIN_LEASES
     if (not node.is_up or node.engine.state != ENGINE_RUNNING or node.paused_until_ns > world.now_ns
-            or node.engine.machine.feature_level < LEVEL_OF_GROUPS or node.calls_open >= SENDINGS_OPEN_MAX):
+            or node.engine.machine.feature_level < level or node.calls_open >= SENDINGS_OPEN_MAX):
         return NULL
     return node
 
 
 cdef uint32_t _send(World* world, SimGroupClient* client, uint32_t number) noexcept nogil:
-    cdef SimNode* node = _some_node(world)
+    cdef SimNode* node = _some_node(world, client)
     cdef SimCall* call
     if node == NULL:
         return 0
@@ -421,7 +425,7 @@ cdef uint32_t _send(World* world, SimGroupClient* client, uint32_t number) noexc
 
 # Nobody waits for the answer.
 cdef uint32_t _keep(World* world, SimGroupClient* client) noexcept nogil:
-    cdef SimNode* node = _some_node(world)
+    cdef SimNode* node = _some_node(world, client)
     cdef Command* command = &world.command
     cdef Vec[uint8_t]* bytes = &_groups(world).scratch
     cdef LeaseItem item

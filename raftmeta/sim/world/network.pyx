@@ -23,7 +23,7 @@ from raftmeta.sim.world.events cimport SIM_CONNECT, SIM_FRAME, SimEvent
 from raftmeta.sim.world.read_proofs cimport proofs_heard, proofs_said
 from raftmeta.sim.world.schedule cimport schedule
 from raftmeta.sim.world.truth cimport truth_message
-from raftmeta.sim.world.world_state cimport (SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL,
+from raftmeta.sim.world.world_state cimport (SIM_BEGIN_NS, SIM_OLD_FRAMES, VIOLATION_CORRUPT_TAKEN, VIOLATION_FATAL,
                                              VIOLATION_IDENTITY, VIOLATION_NO_MEMORY, SimFrame, SimNode, SimOldFrame,
                                              SimSaid, World, violate)
 from raftmeta.status cimport OK, is_fatal, status_t
@@ -121,10 +121,21 @@ cdef void network_node_down(World* world, SimNode* node) noexcept nogil:
         _plan_connect(world, &world.nodes[other], node.number, RECONNECT_NS)
 
 
+# All nodes but the last, and two at least: then each leader hears of an old node beside itself, and raises no level
+# above the old one. A voter that is alone for a while may raise it, and old nodes are refused until they are upgraded.
+cdef bint _is_old(const World* world, const SimNode* node) noexcept nogil:
+    if world.config.old_level == 0 or not world.faults_are_on:
+        return False
+    return (node.number < max(world.config.nodes - 1, <uint32_t>2)
+            and world.now_ns < SIM_BEGIN_NS + <uint64_t>world.config.upgrade_ms * 1_000_000)
+
+
 # The HELLO of source as the other side reads it: through its real bytes.
 cdef bint _pass_hello(World* world, SimNode* source, uint32_t link, Hello* hello) noexcept nogil:
     cdef Hello own
     engine_own_hello(source.engine, link, &own)
+    if _is_old(world, source):
+        own.feature_level_max = min(own.feature_level_max, world.config.old_level)
     world.scratch.clear()
     if hello_encode(&own, &world.scratch) != OK:
         violate(world, VIOLATION_FATAL, source.number, 1, 0)

@@ -8,6 +8,7 @@ Half of all seeds are sparse. This file never draws from a stream of the running
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from raftmeta.machine.state cimport LEVEL_OF_GROUPS
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.buggify cimport buggify_draw
 from raftmeta.sim.world.world_state cimport SimFaultRates
@@ -26,6 +27,7 @@ cdef enum:
     ZNODES_STREAM = 0x20de
     GROUPS_STREAM = 0x6209
     TOPICS_STREAM = 0x70b1
+    LEVEL_STREAM = 0x1e7e
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -129,6 +131,16 @@ cdef bint _has_topics(const SimConfig* config) noexcept nogil:
     return next_random(&random) % (2 if config.has_groups else 14) == 0
 
 
+# Most nodes are of an older release at first in one world of four with groups or topics: they know groups, or not yet.
+cdef void _draw_level(SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ LEVEL_STREAM
+    cdef uint64_t draw = next_random(&random)
+    if draw & 3:
+        return
+    config.old_level = LEVEL_OF_GROUPS - (draw >> 2 & 3 == 0)
+    config.upgrade_ms = <uint32_t>250 << (draw >> 8) % 6
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -152,6 +164,8 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     config.has_znodes = _has_znodes(config)
     config.has_groups = _has_groups(config)
     config.has_topics = _has_topics(config)
+    if config.has_groups or config.has_topics:
+        _draw_level(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

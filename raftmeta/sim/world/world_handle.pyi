@@ -49,6 +49,7 @@ class World:
     znodes: 1: doors ask for znodes on behalf of owners whose leases come and go. Not in ruin.
     groups: 1: clients join worker groups, work under the fences of their assignments, hang and leave. Not in ruin.
     topics: 1: clients make topics, produce to record logs and commit offsets, with groups also as members. Not in ruin.
+    old_level: > 0: most nodes say in their HELLOs that they know no higher feature level, in the first upgrade_ms.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -88,6 +89,8 @@ class World:
         znodes: int = 0,
         groups: int = 0,
         topics: int = 0,
+        old_level: int = 0,
+        upgrade_ms: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

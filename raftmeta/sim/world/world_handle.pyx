@@ -117,6 +117,7 @@ cdef dict _profile(const SimConfig* config):
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             "rights": config.has_rights, "znodes": config.has_znodes,
             "groups": config.has_groups, "topics": config.has_topics,
+            "old_level": config.old_level, "upgrade_ms": config.upgrade_ms,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -144,7 +145,7 @@ cdef class World:
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
                   encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, topics: int = 0,
-                  **faults):
+                  old_level: int = 0, upgrade_ms: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -187,6 +188,8 @@ cdef class World:
         config.has_znodes = znodes != 0 and not ruin
         config.has_groups = groups != 0 and not ruin
         config.has_topics = topics != 0 and not ruin
+        config.old_level = old_level
+        config.upgrade_ms = upgrade_ms
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:
