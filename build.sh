@@ -10,6 +10,7 @@
 #   ./build.sh bench against FOLDER [options]   the same rows in another tree by turns, with ratios
 #   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
 #   ./build.sh bench doors           the door beside a real ZooKeeper, loaded by ZooKeeper's Java client
+#   ./build.sh bench groups          the Kafka door beside a real Kafka 3.9, loaded by the same client
 #   ./build.sh doors [names] [--on zookeeper]
 #                                    real clients of ZooKeeper on our door: kazoo, Curator, Kafka, ... (docs/doors.md)
 #   ./build.sh doors --on kafka      clients of Kafka's groups on a real Kafka (docs/kafka-requests.md)
@@ -380,7 +381,7 @@ check)
 bench)
     make_all
     require_java
-    case " $* " in *" doors "*) require_doors ;; esac
+    case " $* " in *" doors "* | *" groups "*) require_doors ;; esac
     if [ "${1:-}" = parts ]; then
         shift
         mkdir -p build/benchmarks
