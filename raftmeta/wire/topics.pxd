@@ -19,7 +19,7 @@ cdef enum:
     TOPIC_CHANGES_MAX = 128         # of the configs of one topic, in one request
     TOPIC_ITEMS_MAX = 10_000        # of one request
     OFFSET_METADATA_BYTES_MAX = 4096    # Kafka's default of offset.metadata.max.bytes; more is answered
-    OFFSET_RETENTION_MS_MAX = 0x7fff_ffff_ffff
+    OFFSET_RETENTION_MS_MAX = 0x100_0000_0000   # 34 years: machine/leases FORMAT_TTL_MS_MAX, of the timer's lease
 
 # FORMAT_: numbers stand in the log.
 cdef enum TopicVerb:

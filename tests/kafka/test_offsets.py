@@ -61,6 +61,14 @@ def test_a_commit_is_fetched(client: RawClient, version: int) -> None:
     assert committed(client, group) == {("t", 0): version}
 
 
+@pytest.mark.parametrize("retention_ms", [0, (1 << 40) - 1, 1 << 40, 0x5CFF_FFFF_FFFF, (1 << 63) - 1, -(1 << 63)])
+def test_offsets_may_be_asked_to_live_for_any_time(client: RawClient, retention_ms: int) -> None:
+    """A fuzzer found that a time longer than any lease stopped every node of the cluster."""
+    group = f"retention {retention_ms}"
+    assert code(client.ask("OffsetCommit", 4, **asked(group, 3, retention_time_ms=retention_ms))) == 0
+    assert committed(client, group) == {("t", 0): 3}
+
+
 @pytest.mark.parametrize("version", range(1, 10))
 def test_a_fetch_tells_what_there_is(client: RawClient, version: int) -> None:
     group = f"fetch {version}"

@@ -197,6 +197,16 @@ def test_a_member_that_joins_lifts_the_timer() -> None:
     assert t.offsets(machine) == {A0: 1}
 
 
+def test_a_retention_is_at_most_the_life_of_a_lease() -> None:
+    machine, _, _ = group_in("Empty")
+    machine.apply(t.commit({A0: 1}, retention_ms=t.RETENTION_MS_MAX))
+    told = t.head(machine)
+    assert told is not None and told.has_timer
+    refused = machine.apply(t.commit({A0: 2}, retention_ms=t.RETENTION_MS_MAX + 1))
+    assert refused.status == c.COMMAND_INVALID
+    assert t.offsets(machine) == {A0: 1}
+
+
 def test_offsets_without_a_retention_stay() -> None:
     machine, _, _ = group_in("Empty")
     machine.apply(t.commit({A0: 1}, retention_ms=0))

@@ -135,7 +135,7 @@ def test_another_key_is_no_topic() -> None:
         [t.COMMIT, b"g", -2, b"", b"", 0, []],
         [t.COMMIT, b"g", -1, b"", b"", 0, [b"a", -1, 0, 0, b""]],
         [t.COMMIT, b"g", -1, b"", b"", 0, [b"a", 0, 0, -2, b""]],
-        [6, False, []],
+        [7, False, []],
     ],
 )
 def test_bytes_that_no_node_writes_are_no_command(data: list[object]) -> None:

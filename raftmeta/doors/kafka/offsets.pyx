@@ -38,7 +38,8 @@ from raftmeta.status cimport OK, OUT_OF_ORDER, status_t
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
 from raftmeta.wire.groups cimport GROUP_ID_BYTES_MAX, GROUP_NAME_BYTES_MAX
 from raftmeta.wire.msgpack cimport Reader, read_array_max, read_int
-from raftmeta.wire.topics cimport (OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_ITEMS_MAX, TopicItem, TopicsRequest)
+from raftmeta.wire.topics cimport (OFFSET_RETENTION_MS_MAX, OFFSETS_COMMIT, OFFSETS_DELETE, TOPIC_ITEMS_MAX, TopicItem,
+                                   TopicsRequest)
 
 cdef enum:
     VERSION_OF_MANY = 8             # of OffsetFetch: it names groups
@@ -155,6 +156,7 @@ cdef int16_t _submit_commit(KafkaDoor* door, KafkaRequest* request, const Commit
     command.member = asked.member
     command.instance = asked.instance
     command.retention_ms = <uint64_t>asked.retention_ms if asked.retention_ms >= 0 else <uint64_t>RETENTION_MS
+    command.retention_ms = min(command.retention_ms, <uint64_t>OFFSET_RETENTION_MS_MAX)
     if items.size > TOPIC_ITEMS_MAX:
         return KAFKA_UNKNOWN_SERVER_ERROR
     if topics_command(door, request, &command, items.data, <uint32_t>items.size, _before(request), &status):
