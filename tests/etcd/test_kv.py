@@ -239,9 +239,7 @@ def test_nested_transactions_answer_in_their_place(client: EtcdClient, prefix: b
         "success": [put_op(prefix + b"in", b"1")],
         "failure": [put_op(prefix + b"in", b"2")],
     }
-    reply = client.ask(
-        "Txn", success=[put_op(prefix + b"out", b"0"), {"txn": inner}, {"range": {"key": prefix + b"in"}}]
-    )
+    reply = client.ask("Txn", success=[put_op(prefix + b"out", b"0"), {"txn": inner}, {"range": {"key": prefix + b"in"}}])
     put, nested, read = reply["responses"]
     assert "put" in put and nested["txn"]["succeeded"] and len(nested["txn"]["responses"]) == 1
     (kv,) = read["range"]["kvs"]
@@ -295,9 +293,6 @@ def test_a_transaction_has_at_most_so_many_operations(client: EtcdClient, prefix
 def test_a_refused_transaction_changes_nothing(client: EtcdClient, prefix: bytes) -> None:
     before = revision_of(client.ask("Range", key=prefix))
     bad = {"put": {"key": prefix + b"no", "ignore_value": True}}
-    assert refusal(client, "Txn", success=[put_op(prefix, b"v"), bad]) == (
-        INVALID_ARGUMENT,
-        "etcdserver: key not found",
-    )
+    assert refusal(client, "Txn", success=[put_op(prefix, b"v"), bad]) == (INVALID_ARGUMENT, "etcdserver: key not found")
     after_it = client.ask("Range", key=prefix)
     assert "kvs" not in after_it and revision_of(after_it) == before
