@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any, Self
@@ -65,9 +66,11 @@ def framed(body: bytes) -> bytes:
 
 
 class EtcdClient:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         host, port = address.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket)
         self.http2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         self.http2.initiate_connection()
         self.calls: dict[int, Call] = {}

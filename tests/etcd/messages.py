@@ -1,6 +1,7 @@
 """etcd's messages as Python's dicts, written a second time: a mistake in the door's table does not hide in the tests.
 
-A field is (number, kind), where kind is "int", "uint", "bool", "bytes", "text" or the name of a message; "[...]" is a list.
+A field is (number, kind), where kind is "int", "uint", "bool", "bytes", "text" or the name of a message. "[...]" is a
+list.
 """
 
 from __future__ import annotations

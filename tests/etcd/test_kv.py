@@ -35,7 +35,7 @@ def revision_of(reply: dict[str, Any]) -> int:
     return int(reply["header"]["revision"])
 
 
-# --- Put and Range ------------------------------------------------------------------------------------------------------
+# --- Put and Range ----------------------------------------------------------------------------------------------------
 def test_a_key_has_its_revisions_and_its_version(client: EtcdClient, prefix: bytes) -> None:
     key = prefix + b"k"
     first = revision_of(client.ask("Put", key=key, value=b"1"))
@@ -157,7 +157,7 @@ def test_a_range_of_many_keys_comes_whole(client: EtcdClient, prefix: bytes) -> 
     assert reply["count"] == 100 and all(kv["value"] == value for kv in reply["kvs"])
 
 
-# --- DeleteRange --------------------------------------------------------------------------------------------------------
+# --- DeleteRange ------------------------------------------------------------------------------------------------------
 def test_a_range_is_deleted_in_one_revision(client: EtcdClient, prefix: bytes) -> None:
     for key in (b"a", b"b", b"c"):
         last = revision_of(client.ask("Put", key=prefix + key, value=key))
@@ -170,7 +170,7 @@ def test_a_range_is_deleted_in_one_revision(client: EtcdClient, prefix: bytes) -
     assert "deleted" not in again and revision_of(again) == revision_of(reply)
 
 
-# --- Txn ----------------------------------------------------------------------------------------------------------------
+# --- Txn --------------------------------------------------------------------------------------------------------------
 def put_op(key: bytes, value: bytes) -> dict[str, Any]:
     return {"put": {"key": key, "value": value}}
 
@@ -239,7 +239,9 @@ def test_nested_transactions_answer_in_their_place(client: EtcdClient, prefix: b
         "success": [put_op(prefix + b"in", b"1")],
         "failure": [put_op(prefix + b"in", b"2")],
     }
-    reply = client.ask("Txn", success=[put_op(prefix + b"out", b"0"), {"txn": inner}, {"range": {"key": prefix + b"in"}}])
+    reply = client.ask(
+        "Txn", success=[put_op(prefix + b"out", b"0"), {"txn": inner}, {"range": {"key": prefix + b"in"}}]
+    )
     put, nested, read = reply["responses"]
     assert "put" in put and nested["txn"]["succeeded"] and len(nested["txn"]["responses"]) == 1
     (kv,) = read["range"]["kvs"]
@@ -293,6 +295,9 @@ def test_a_transaction_has_at_most_so_many_operations(client: EtcdClient, prefix
 def test_a_refused_transaction_changes_nothing(client: EtcdClient, prefix: bytes) -> None:
     before = revision_of(client.ask("Range", key=prefix))
     bad = {"put": {"key": prefix + b"no", "ignore_value": True}}
-    assert refusal(client, "Txn", success=[put_op(prefix, b"v"), bad]) == (INVALID_ARGUMENT, "etcdserver: key not found")
+    assert refusal(client, "Txn", success=[put_op(prefix, b"v"), bad]) == (
+        INVALID_ARGUMENT,
+        "etcdserver: key not found",
+    )
     after_it = client.ask("Range", key=prefix)
     assert "kvs" not in after_it and revision_of(after_it) == before

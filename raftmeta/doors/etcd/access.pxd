@@ -1,7 +1,7 @@
 # Who speaks on a connection of the etcd door, and what that user may do.
 #
-# A client proves a user by its certificate. While rights are on, every call needs a user, and a right over the keys that
-# it names. While rights are off, everybody may do everything.
+# A client proves a user by its certificate. While rights are on, every call needs a user, and a right over the keys
+# that it names. While rights are off, everybody may do everything.
 from libc.stdint cimport uint8_t
 
 from raftmeta.doors.etcd.state cimport EtcdCall, EtcdConnection, EtcdDoor

@@ -1,8 +1,8 @@
 # Calls of the etcd door: made by a transport, given to their handlers, answered.
 #
-# A handler that has an answer writes a message into door.reply between call_reply and call_send, and ends the call with
-# call_end. A handler of a stream may send messages at any later time, until it ends the call. The functions for handlers
-# stand first, those for transports behind them.
+# A handler that has an answer writes a message into door.reply between call_reply and call_send, and ends the call
+# with call_end. A handler of a stream may send messages at any later time, until it ends the call. The functions for
+# handlers stand first, those for transports behind them.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from raftmeta.doors.etcd.state cimport EtcdCall, EtcdConnection, EtcdDoor, EtcdHandler, EtcdTask

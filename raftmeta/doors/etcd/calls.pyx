@@ -1,9 +1,9 @@
 """Calls of the etcd door: bodies.
 
-It decides which code and words stand for a status, when a message is whole, and what a call may hold. It must never look
-into a message, nor know a transport.
+It decides which code and words stand for a status, when a message is whole, and what a call may hold. It must never
+look into a message, nor know a transport.
 
-Sources: gRPC over HTTP2 (grpc/doc PROTOCOL-HTTP2.md) for the framing of messages, etcd api/v3rpc/rpctypes error.go for
+Sources: gRPC over HTTP2 (grpc/doc PROTOCOL-HTTP2) for the framing of messages, etcd api/v3rpc/rpctypes error.go for
 codes and words.
 """
 
@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free
 from raftmeta.connections.accounts cimport accounts_refused, accounts_spend
 from raftmeta.connections.accounts_state cimport account_drop, account_hold
 from raftmeta.connections.connections cimport connection_count, connection_wait
-from raftmeta.connections.state cimport CONNECTION_OPEN, Connection, bytes_begin, bytes_end
+from raftmeta.connections.state cimport Connection, bytes_begin, bytes_end
 from raftmeta.doors.desk.desk cimport desk_pin_newest
 from raftmeta.doors.desk.rounds cimport round_is_done
 from raftmeta.doors.desk.state cimport DeskTask, bytes_of
@@ -29,7 +29,7 @@ from raftmeta.doors.etcd.state cimport (CODE_FAILED_PRECONDITION, CODE_INTERNAL,
                                         TUNE_OUT_BYTES)
 from raftmeta.native.atomics cimport load_shared
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FUTURE_REVISION, GROUP_WRITE, ID_CONFLICT, KEY_INVALID,
-                              KEY_MISSING, LEASE_EXPIRED, NO_MEMORY, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED,
+                              KEY_MISSING, LEASE_EXPIRED, NOT_READY, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED,
                               QUOTA_EXCEEDED, RECORDS_WRITE, SESSION_UNKNOWN, TOO_MANY_CHANGES, VALUE_TOO_LARGE,
                               ZNODE_WRITE)
 from raftmeta.wire.msgpack cimport number_max, read_array_max, read_uint, reader_over
@@ -184,7 +184,7 @@ cdef void _go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     if not call.handler.traits & ETCD_ALWAYS and door.is_lonely and not call.handler.traits & ETCD_STREAM:
         call_end(door, call, CODE_UNAVAILABLE, b"etcdserver: no leader")
     elif call.is_held:
-        if door.is_serving:
+        if door.is_serving and not door.desk.is_opening and door.desk.open_ns != 0:
             call.is_held = False
             call_rest(call)
             _take(door, call)
@@ -262,6 +262,15 @@ cdef bint call_pin(EtcdDoor* door, const EtcdCall* call) noexcept nogil:
     return call.round == 0 or round_is_done(&door.desk, call.round, revision)
 
 
+# The desk's session is from before the cluster had rights, and its commands pass for nobody's: it is renewed at once,
+# as the node's own, and the request begins anew. Nothing of it was carried out.
+cdef void _hold(EtcdDoor* door, EtcdCall* call) noexcept nogil:
+    if not door.desk.is_opening:
+        door.desk.open_ns = 0
+    call.is_held = True
+    call_wait(door, call)
+
+
 cdef void calls_answered(EtcdDoor* door, EtcdTask* task) noexcept nogil:
     cdef EtcdCall* call = task.call
     if task.base.sequence != 0:
@@ -272,7 +281,11 @@ cdef void calls_answered(EtcdDoor* door, EtcdTask* task) noexcept nogil:
     if call.connection == NULL:
         if call.tasks == 0:
             _free(door, call)
-    elif not call.is_done and call.handler.answered != NULL:
+    elif call.is_done or call.handler.answered == NULL:
+        pass
+    elif task.base.ticket.status == NOT_READY and call.has_message and call.tasks == 0:
+        _hold(door, call)
+    else:
         call.handler.answered(door, call, task)
     task_free(&door.desk, &task.base)
 

@@ -12,10 +12,10 @@ from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport submission_of
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport (call_answer, call_ask, call_end, call_fail, call_header, call_pin, call_reply,
-                                        call_wait, revision_told)
+                                        call_send, call_wait, revision_told)
 from raftmeta.doors.etcd.protobuf cimport (PbReader, pb_begin, pb_end, pb_next, pb_put_bytes, pb_put_element,
-                                           pb_put_uint, pb_reader)
-from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_UNAVAILABLE
+                                           pb_put_int, pb_put_uint, pb_reader)
+from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_OK, CODE_UNAVAILABLE
 from raftmeta.engine.submission cimport SUBMIT_TRANSFER, Submission
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_at_pinned, entry_key
 from raftmeta.machine.rights_state cimport RIGHT_ADMIN, RIGHT_MEMBER
@@ -78,7 +78,8 @@ cdef void member_list_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     is_made = call_header(door, out, door.desk.status.machine.revision)
     for i in range(door.desk.membership.count):
         is_made = is_made and _put_member(door, out, &door.desk.membership.members[i])
-    call_answer(door, call, is_made)
+    call_send(door, call, is_made)
+    call_end(door, call, CODE_OK, NULL)
 
 
 # --- Maintenance ------------------------------------------------------------------------------------------------------
@@ -164,13 +165,13 @@ cdef void hash_kv_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) 
         return
     call_answer(door, call, call_header(door, out, root_revision(door.desk.pinned))
                 and pb_put_uint(out, 2, _hash_at(door, revision))
-                and pb_put_uint(out, 3, _compacted(door)) and pb_put_uint(out, 4, revision_told(revision)))
+                and pb_put_int(out, 3, _compacted(door)) and pb_put_uint(out, 4, revision_told(revision)))
 
 
 # The floor as etcd tells it: -1 before the first Compact.
-cdef uint64_t _compacted(const EtcdDoor* door) noexcept nogil:
+cdef int64_t _compacted(const EtcdDoor* door) noexcept nogil:
     cdef uint64_t floor = door.desk.status.machine.compacted
-    return revision_told(floor) if floor else ~<uint64_t>0
+    return <int64_t>revision_told(floor) if floor else -1
 
 
 cdef void hash_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
@@ -216,6 +217,7 @@ cdef void move_leader_message(EtcdDoor* door, EtcdCall* call, const Bytes* messa
 cdef void move_leader_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil:
     cdef Vec[uint8_t]* out = call_reply(door)
     if task.base.ticket.status != OK:
-        call_end(door, call, CODE_UNAVAILABLE, b"etcdserver: request timed out, possibly due to previous leader failure")
+        call_end(door, call, CODE_UNAVAILABLE,
+                 b"etcdserver: request timed out, possibly due to previous leader failure")
         return
     call_answer(door, call, call_header(door, out, door.desk.status.machine.revision))

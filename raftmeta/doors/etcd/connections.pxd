@@ -3,7 +3,7 @@ from raftmeta.connections.state cimport ConnectionRules
 from raftmeta.doors.etcd.state cimport EtcdDoor
 
 cdef const ConnectionRules* etcd_rules() noexcept nogil
-# What calls have to say to their transports, so far.
+# Let each transport send the answers that its calls have so far.
 cdef void connections_tell(EtcdDoor* door) noexcept nogil
 # Once in a while: calls that wait for too long.
 cdef void connections_expire_calls(EtcdDoor* door) noexcept nogil

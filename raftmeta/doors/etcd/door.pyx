@@ -13,7 +13,7 @@ It decides when to sleep, and when the door serves: while this node has a cluste
 leader lately. It must never touch a Python object, take the GIL, or block in anything but epoll.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 

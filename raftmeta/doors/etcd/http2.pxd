@@ -11,6 +11,6 @@ from raftmeta.doors.etcd.state cimport EtcdConnection, EtcdDoor
 cdef bint http2_open(EtcdDoor* door, EtcdConnection* connection) noexcept nogil
 # Bytes of the client. False: it broke the protocol, and what remains to be said stands in `out`.
 cdef bint http2_take(EtcdDoor* door, EtcdConnection* connection, const uint8_t* bytes, size_t length) noexcept nogil
-# What its calls have to say, as far as it may be sent now. False: nothing is ever said again on this connection.
+# Send the answers of its calls, as far as they may be sent now. False: nothing is ever said again on this connection.
 cdef bint http2_send(EtcdDoor* door, EtcdConnection* connection) noexcept nogil
 cdef void http2_close(EtcdConnection* connection) noexcept nogil

@@ -1,6 +1,6 @@
 """HTTP/2 of the etcd door: bodies.
 
-Sources: RFC 9113; gRPC over HTTP2 (grpc/doc PROTOCOL-HTTP2.md); nghttp2 1.52 nghttp2.h.
+Sources: RFC 9113; gRPC over HTTP2 (grpc/doc PROTOCOL-HTTP2); nghttp2 1.52 nghttp2.h.
 """
 
 from libc.stddef cimport size_t
@@ -15,18 +15,20 @@ from raftmeta.doors.etcd.calls cimport (call_close, call_create, call_data, call
 from raftmeta.doors.etcd.nghttp2 cimport (
     NGHTTP2_DATA, NGHTTP2_DATA_FLAG_EOF, NGHTTP2_DATA_FLAG_NO_END_STREAM, NGHTTP2_ENHANCE_YOUR_CALM,
     NGHTTP2_ERR_CALLBACK_FAILURE, NGHTTP2_ERR_DEFERRED, NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE, NGHTTP2_FLAG_END_STREAM,
-    NGHTTP2_FLAG_NONE, NGHTTP2_HCAT_REQUEST, NGHTTP2_HEADERS, NGHTTP2_RST_STREAM, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+    NGHTTP2_FLAG_NONE, NGHTTP2_HCAT_REQUEST, NGHTTP2_HEADERS, NGHTTP2_NO_ERROR, NGHTTP2_RST_STREAM,
+    NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
     NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, nghttp2_data_provider,
     nghttp2_data_source, nghttp2_frame, nghttp2_nv, nghttp2_option, nghttp2_option_new,
     nghttp2_option_set_max_outbound_ack, nghttp2_option_set_max_settings, nghttp2_option_set_no_closed_streams,
     nghttp2_session, nghttp2_session_callbacks, nghttp2_session_callbacks_new,
     nghttp2_session_callbacks_set_on_begin_headers_callback, nghttp2_session_callbacks_set_on_data_chunk_recv_callback,
-    nghttp2_session_callbacks_set_on_frame_recv_callback, nghttp2_session_callbacks_set_on_header_callback,
+    nghttp2_session_callbacks_set_on_frame_recv_callback, nghttp2_session_callbacks_set_on_frame_send_callback,
+    nghttp2_session_callbacks_set_on_header_callback,
     nghttp2_session_callbacks_set_on_stream_close_callback, nghttp2_session_del, nghttp2_session_get_stream_user_data,
     nghttp2_session_mem_recv, nghttp2_session_mem_send, nghttp2_session_resume_data, nghttp2_session_server_new2,
     nghttp2_session_set_local_window_size, nghttp2_session_set_stream_user_data, nghttp2_session_terminate_session,
     nghttp2_session_want_read, nghttp2_session_want_write, nghttp2_settings_entry, nghttp2_submit_response,
-    nghttp2_submit_settings, nghttp2_submit_trailer)
+    nghttp2_submit_rst_stream, nghttp2_submit_settings, nghttp2_submit_trailer)
 from raftmeta.doors.etcd.state cimport (CODE_OK, ETCD_CALLS_MAX, ETCD_PATH_BYTES_MAX, TUNE_OUT_BYTES, EtcdCall)
 from raftmeta.doors.etcd.table cimport handler_of
 
@@ -138,6 +140,16 @@ cdef int _on_data(nghttp2_session* session, uint8_t flags, int32_t stream, const
     return 0
 
 
+# The last word of a call is sent. A client that has more to say is told that nobody listens (RFC 9113 8.1).
+cdef int _on_sent(nghttp2_session* session, const nghttp2_frame* frame, void* user) noexcept nogil:
+    cdef EtcdCall* call
+    if frame.hd.type == NGHTTP2_HEADERS and frame.hd.flags & NGHTTP2_FLAG_END_STREAM:
+        call = _call_of(session, frame.hd.stream_id)
+        if call != NULL and not call.is_half_closed:
+            nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame.hd.stream_id, NGHTTP2_NO_ERROR)
+    return 0
+
+
 cdef int _on_close(nghttp2_session* session, int32_t stream, uint32_t error, void* user) noexcept nogil:
     cdef EtcdCall* call = _call_of(session, stream)
     if call != NULL:
@@ -157,6 +169,7 @@ cdef int _prepare() except -1:
     nghttp2_session_callbacks_set_on_begin_headers_callback(CALLBACKS, _on_begin)
     nghttp2_session_callbacks_set_on_header_callback(CALLBACKS, _on_header)
     nghttp2_session_callbacks_set_on_frame_recv_callback(CALLBACKS, _on_frame)
+    nghttp2_session_callbacks_set_on_frame_send_callback(CALLBACKS, _on_sent)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(CALLBACKS, _on_data)
     nghttp2_session_callbacks_set_on_stream_close_callback(CALLBACKS, _on_close)
     nghttp2_option_set_max_settings(OPTIONS, SETTINGS_MAX)

@@ -17,6 +17,7 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         NGHTTP2_ERR_DEFERRED
         NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
         NGHTTP2_ERR_CALLBACK_FAILURE
+        NGHTTP2_NO_ERROR
         NGHTTP2_ENHANCE_YOUR_CALM
         NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
         NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE
@@ -67,7 +68,6 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
         uint32_t value
 
     int nghttp2_session_callbacks_new(nghttp2_session_callbacks** callbacks)
-    void nghttp2_session_callbacks_del(nghttp2_session_callbacks* callbacks)
     void nghttp2_session_callbacks_set_on_begin_headers_callback(
         nghttp2_session_callbacks* callbacks,
         int (*of)(nghttp2_session*, const nghttp2_frame*, void*) noexcept nogil)
@@ -78,13 +78,15 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
     void nghttp2_session_callbacks_set_on_frame_recv_callback(
         nghttp2_session_callbacks* callbacks,
         int (*of)(nghttp2_session*, const nghttp2_frame*, void*) noexcept nogil)
+    void nghttp2_session_callbacks_set_on_frame_send_callback(
+        nghttp2_session_callbacks* callbacks,
+        int (*of)(nghttp2_session*, const nghttp2_frame*, void*) noexcept nogil)
     void nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
         nghttp2_session_callbacks* callbacks,
         int (*of)(nghttp2_session*, uint8_t, int32_t, const uint8_t*, size_t, void*) noexcept nogil)
     void nghttp2_session_callbacks_set_on_stream_close_callback(
         nghttp2_session_callbacks* callbacks, int (*of)(nghttp2_session*, int32_t, uint32_t, void*) noexcept nogil)
     int nghttp2_option_new(nghttp2_option** option)
-    void nghttp2_option_del(nghttp2_option* option)
     void nghttp2_option_set_max_settings(nghttp2_option* option, size_t most)
     void nghttp2_option_set_max_outbound_ack(nghttp2_option* option, size_t most)
     void nghttp2_option_set_no_closed_streams(nghttp2_option* option, int is_set)
@@ -104,4 +106,5 @@ cdef extern from "<nghttp2/nghttp2.h>" nogil:
                                 size_t count)
     int nghttp2_submit_response(nghttp2_session* session, int32_t stream, const nghttp2_nv* fields, size_t count,
                                 const nghttp2_data_provider* provider)
+    int nghttp2_submit_rst_stream(nghttp2_session* session, uint8_t flags, int32_t stream, uint32_t error)
     int nghttp2_submit_trailer(nghttp2_session* session, int32_t stream, const nghttp2_nv* fields, size_t count)

@@ -1,7 +1,7 @@
 # Protobuf's wire format, as far as etcd's messages need it (protobuf.dev/programming-guides/encoding).
 #
-# The reader is used on messages that were checked against the schema (schema.pxd): a field has the wire type of its kind.
-# Still it never reads beyond the bytes that it has. The writer leaves out zeros and empty bytes, as proto3 does.
+# The reader is used on messages that were checked against the schema (schema.pxd): a field has the wire type of its
+# kind. Still it never reads beyond the bytes that it has. The writer leaves out zeros and empty bytes, as proto3 does.
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memmove
@@ -91,7 +91,7 @@ cdef inline bint pb_next(PbReader* reader) noexcept nogil:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
-# False: no memory. What was written before stands.
+# False: no memory, and the bytes written before stand.
 cdef inline bint pb_put_varint(Vec[uint8_t]* out, uint64_t value) noexcept nogil:
     cdef uint8_t[PB_VARINT_BYTES_MAX] bytes
     cdef size_t count = 0
@@ -133,7 +133,7 @@ cdef inline bint pb_end(Vec[uint8_t]* out, size_t start) noexcept nogil:
     cdef size_t length
     cdef uint32_t more
     cdef uint64_t left
-    cdef size_t i
+    cdef uint32_t i
     if start == 0:
         return False
     length = out.size - start
@@ -144,6 +144,6 @@ cdef inline bint pb_end(Vec[uint8_t]* out, size_t start) noexcept nogil:
         memmove(out.data + start + more, out.data + start, length)
     left = length
     for i in range(more + 1):
-        out.data[start - 1 + i] = <uint8_t>(left & 0x7f | (0x80 if i < more else 0))
+        out.data[start - 1 + <size_t>i] = <uint8_t>(left & 0x7f | (0x80 if i < more else 0))
         left >>= 7
     return True

@@ -34,8 +34,9 @@ cdef bint range_put(Vec[uint8_t]* out, const RangeAsked* asked, Vec[KeyRecord]* 
 cdef bint range_collect(EtcdDoor* door, const RangeAsked* asked, uint64_t revision, Vec[KeyRecord]* records,
                         uint64_t* count) noexcept nogil
 # Which of the node's revisions is asked for, where `newest` is the newest. COMPACTED, FUTURE_REVISION.
-cdef status_t range_revision(EtcdDoor* door, const RangeAsked* asked, uint64_t newest, uint64_t* revision) noexcept nogil
-# What is wrong with it; NULL: nothing.
+cdef status_t range_revision(EtcdDoor* door, const RangeAsked* asked, uint64_t newest,
+                             uint64_t* revision) noexcept nogil
+# The words with which it is refused; NULL: it may be asked.
 cdef const char* range_fault(const RangeAsked* asked) noexcept nogil
 cdef void range_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
 cdef void range_go(EtcdDoor* door, EtcdCall* call) noexcept nogil

@@ -12,7 +12,7 @@ from raftmeta.connections.state cimport TUNE_TURN_BYTES
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.etcd.calls cimport (call_answer, call_end, call_fail, call_header, call_message, call_pin,
-                                        call_reply, call_wait, revision_told)
+                                        call_reply, call_rest, call_wait, revision_told)
 from raftmeta.doors.etcd.keys cimport key_range, key_range_allows, key_value_put
 from raftmeta.doors.etcd.protobuf cimport PbReader, pb_next, pb_put_uint, pb_reader
 from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT
@@ -269,6 +269,7 @@ cdef void range_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     if door.desk.base.turn_bytes >= <uint64_t>TUNE_TURN_BYTES or not call_pin(door, call):
         call_wait(door, call)
         return
+    call_rest(call)
     message = call_message(call)
     range_read(&message, &asked)
     _answer(door, call, &asked)

@@ -1,8 +1,8 @@
 # etcd's messages as one table: each field with its name, number and kind (etcd api/etcdserverpb rpc.proto, api/mvccpb
 # kv.proto, server/etcdserver/api/v3lock and v3election).
 #
-# The table checks every request before its handler sees it, and tells the JSON gateway the names. A new method needs its
-# messages here: a line in EtcdMessage, and one for each field in _fill (schema.pyx).
+# The table checks every request before its handler sees it, and tells the JSON gateway the names. A new method needs
+# its messages here: a line in EtcdMessage, and one for each field in _fill (schema.pyx).
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 from raftmeta.wire.commands cimport Bytes

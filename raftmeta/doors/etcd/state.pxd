@@ -2,7 +2,7 @@
 #
 # They belong to one native thread. Other threads touch only the end of EtcdDoor, and what the Desk names.
 #
-# A call is one gRPC method that a client called. The transport (http2, or another one) makes it, gives it whole messages,
+# A call is one gRPC method that a client called. The transport (http2, or another one) makes it, gives it its bytes,
 # and sends what its handler appended to `out`. No handler knows by which transport its call came.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t

@@ -6,7 +6,8 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.msgpack cimport Reader
 
-# The fields behind the header. reader: at the body of the result. False: no memory, or the result is of another request.
+# The fields behind the header. reader: at the body of the result. False: no memory, or the result is of another
+# request.
 cdef bint answer_put(Vec[uint8_t]* out, Reader* reader) noexcept nogil
 cdef bint answer_delete(Vec[uint8_t]* out, const Bytes* asked, Reader* reader) noexcept nogil
 # revision: the node's, behind the transaction.

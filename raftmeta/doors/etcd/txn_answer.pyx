@@ -56,7 +56,6 @@ cdef bint _delete_result(Vec[uint8_t]* out, const Bytes* message, Reader* reader
     cdef DeleteAsked asked
     cdef KeyRecord record
     cdef uint32_t records = 0
-    cdef uint32_t i
     _read_delete(message, &asked)
     deleted[0] = 0
     if asked.range.is_empty:
@@ -75,7 +74,7 @@ cdef bint _delete_result(Vec[uint8_t]* out, const Bytes* message, Reader* reader
     records = read_array_max(reader, CHANGES_MAX)
     if reader.status != OK or not pb_put_uint(out, 2, deleted[0]):
         return False
-    for i in range(records):
+    for _ in range(records):
         if not key_record(reader, &record) or not key_value_put(out, 3, &record, True):
             return False
     return True
@@ -86,7 +85,6 @@ cdef bint _range_result(EtcdDoor* door, Vec[uint8_t]* out, const Bytes* message,
     cdef KeyRecord record
     cdef uint32_t records = 0
     cdef uint64_t count = 0
-    cdef uint32_t i
     range_read(message, &asked)
     door.records.clear()
     if asked.revision > 0 or asked.range.is_empty:
@@ -101,7 +99,7 @@ cdef bint _range_result(EtcdDoor* door, Vec[uint8_t]* out, const Bytes* message,
         return reader.status == OK and range_put(out, &asked, &door.records, door.records.size)
     read_array(reader, 2)
     records = read_array_max(reader, CHANGES_MAX)
-    for i in range(records):
+    for _ in range(records):
         if not key_record(reader, &record) or not door.records.push(record):
             return False
     read_bool(reader)

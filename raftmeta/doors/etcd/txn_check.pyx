@@ -5,7 +5,7 @@ door; those of a nested transaction are the end of them while it is looked at.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
 
 from raftmeta.doors.etcd.keys cimport KeyRange, key_range

@@ -1,11 +1,10 @@
 """A request that changes keys as one command of the log: bodies.
 
-A place that etcd fills without the machine (a Range at a past revision, a range that cannot hold a key) is a read of one
-key in the command, whose result nobody looks at.
+A place that etcd fills without the machine (a Range at a past revision, a range that cannot hold a key) is a read of
+one key in the command, whose result nobody looks at.
 """
 
-from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from raftmeta.doors.desk.desk cimport desk_pin_newest
