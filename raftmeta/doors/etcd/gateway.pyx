@@ -603,7 +603,8 @@ cdef void _look(EtcdDoor* door, EtcdConnection* connection, const Bytes* target)
     cdef int status = 200
     gateway.json.clear()
     if _is_word(target, b"/version"):
-        snprintf(text, sizeof(text), b"{\"etcdserver\":\"%s\",\"etcdcluster\":\"%s\"}", etcd_version(), etcd_version())
+        snprintf(text, sizeof(text), b"{\"etcdserver\":\"%s\",\"etcdcluster\":\"%s\",\"storage\":\"%s\"}",
+                 etcd_version(), etcd_version(), etcd_version())
     elif _is_word(target, b"/health"):
         snprintf(text, sizeof(text), b"{\"health\":\"%s\",\"reason\":\"%s\"}", b"true" if door.is_serving else b"false",
                  b"" if door.is_serving else b"RAFT NO LEADER")
