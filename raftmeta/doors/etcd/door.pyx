@@ -190,7 +190,8 @@ cdef EtcdDoor* etcd_create(Loop* loop, Accounts* accounts, const ConnectionLimit
     door.client_address_length = address_length
     memcpy(door.client_address, address, address_length)
     door.pool = pool_create(common.memory_max // 2)
-    if door.pool == NULL or not desk_prepare(&door.desk, &RULES, loop, READER_ETCD, desk, sizeof(EtcdConnection)):
+    # The desk comes first: without it there is nothing that could be destroyed.
+    if not desk_prepare(&door.desk, &RULES, loop, READER_ETCD, desk, sizeof(EtcdConnection)) or door.pool == NULL:
         etcd_destroy(door)
         return NULL
     door.connections = <EtcdConnection*>door.desk.base.items

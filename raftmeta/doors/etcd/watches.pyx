@@ -29,6 +29,7 @@ from raftmeta.wire.msgpack cimport Reader, number_max, read_array_max, read_uint
 
 cdef enum:
     ETCD_WATCHES_MAX = 20_000       # of one stream
+    ETCD_WATCHES_OF_ALL_MAX = 500_000
     TUNE_STREAM_BYTES = 1 << 18     # waiting to be sent: then events stay in their feeds
     TUNE_ANSWER_BYTES = 1 << 16     # an answer is sent once it has so many; one revision is not cut for it
     FRAGMENT_BYTES = 1_500_000      # as etcd cuts: --max-request-bytes
@@ -105,7 +106,7 @@ cdef void _forget(EtcdDoor* door, Watching* watching, EtcdWatch* watch) noexcept
     watching.watches.erase(_key_of(watch.id))
     feed_drop(door, watch.feed)
     door.counters.watches -= 1
-    if watch.call.connection != NULL and watch.call.account != NULL:
+    if watch.call.account != NULL:
         watch.call.account.watches -= 1
     free(watch)
 
@@ -410,9 +411,10 @@ cdef void _read_create(const Bytes* message, Create* create) noexcept nogil:
             create.has_fragments = reader.number != 0
 
 
-# Why a watch cannot be made; NULL: it can. `end`: room for the end of one key's range.
+# Why a watch cannot be made; NULL: it can.
 cdef const char* _refusal(EtcdDoor* door, EtcdCall* call, const Create* create, KeyRange* range) noexcept nogil:
     cdef Watching* watching = <Watching*>call.data
+    cdef uint32_t most = door.desk.base.limits.quotas.watches_max
     if create.start < 0:
         return b"etcdserver: mvcc: required revision has been compacted"
     if range.start.length > KEY_BYTES_MAX or range.end.length > KEY_BYTES_MAX + 1:
@@ -423,7 +425,9 @@ cdef const char* _refusal(EtcdDoor* door, EtcdCall* call, const Create* create, 
         return b"mvcc: watcher range is empty"
     if create.id != 0 and _find(watching, create.id) != NULL:
         return b"mvcc: duplicate watch ID provided on the WatchStream"
-    if watching.watches.size >= ETCD_WATCHES_MAX:
+    if watching.watches.size >= ETCD_WATCHES_MAX or door.counters.watches >= ETCD_WATCHES_OF_ALL_MAX:
+        return b"etcdserver: too many requests"
+    if most != 0 and call.account != NULL and call.account.watches >= most:
         return b"etcdserver: too many requests"
     return NULL
 
