@@ -5,6 +5,7 @@ from libc.string cimport memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
+from raftmeta.doors.desk.tasks cimport desk_session_own
 from raftmeta.doors.etcd.calls cimport call_end
 from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT, CODE_PERMISSION_DENIED
 from raftmeta.loop.loop cimport READER_ETCD, loop_enter, loop_leave
@@ -124,6 +125,8 @@ cdef void access_look(EtcdDoor* door) noexcept nogil:
     if table == NULL:
         return
     revision = table.revision
+    if door.rights_revision == 0:
+        desk_session_own(&door.desk)
     if revision != door.rights_revision and table.is_enabled:
         for place in range(door.desk.base.limits.connections_max):
             connection = &door.connections[place]
