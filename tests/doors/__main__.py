@@ -8,6 +8,7 @@ python -m tests.doors kazoo --kill-every 5  each server in turn is killed while 
 python -m tests.doors kafka --result kafka.json   keep the checks and their times
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
 python -m tests.doors etcd                  the back end etcd:// on real servers of etcd
+python -m tests.doors etcd_door             etcdctl on the etcd door and on a real etcd: both say the same
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
@@ -43,6 +44,8 @@ NAMES = (
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
+# Clients of etcd on a node with an etcd door, and on a real etcd beside it.
+OF_ETCD_DOOR = ("etcd_door",)
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
@@ -57,7 +60,7 @@ def arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ, *OF_KAFKA, 'records'))}",
+        help=f"of {', '.join((*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, 'records'))}",
     )
     parser.add_argument(
         "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
@@ -73,7 +76,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_PYSYNCOBJ))
+    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options

@@ -176,6 +176,9 @@ class GoProgram:
 ETCD = GoProgram(
     "etcd", "3.7.3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3/etcdmain", "go.etcd.io/etcd/server/v3"
 )
+ETCDCTL = GoProgram(
+    "etcdctl", "3.7.3", "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdctl/v3/ctlv3", "go.etcd.io/etcd/etcdctl/v3"
+)
 CONSUL = GoProgram(
     "consul",
     "1.22.7",
@@ -189,6 +192,10 @@ CONSUL = GoProgram(
 
 def etcd() -> Path:
     return ETCD.path()
+
+
+def etcdctl() -> Path:
+    return ETCDCTL.path()
 
 
 def consul() -> Path:

@@ -201,6 +201,7 @@ cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
     desk_release(&door.desk)
     door.reply.release()
     door.scratch.release()
+    door.record.release()
     door.records.release()
     door.written.release()
     door.deleted.release()
