@@ -182,6 +182,9 @@ class GoProgram:
 ETCD = GoProgram(
     "etcd", "3.7.3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3/etcdmain", "go.etcd.io/etcd/server/v3"
 )
+ETCDCTL = GoProgram(
+    "etcdctl", "3.7.3", "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdctl/v3/ctlv3", "go.etcd.io/etcd/etcdctl/v3"
+)
 CONSUL = GoProgram(
     "consul",
     "1.22.7",
@@ -227,6 +230,10 @@ def etcd3gw() -> Path:
             run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
     return _made(f"etcd3gw-{ETCD3GW_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
+
+
+def etcdctl() -> Path:
+    return ETCDCTL.path()
 
 
 def consul() -> Path:
