@@ -100,7 +100,8 @@ cdef bint _is_rejected(const World* world, uint32_t node, uint32_t other) noexce
     cdef uint64_t draw = hash64(REJECTS_SEED, &world.config.seed, sizeof(uint64_t))
     cdef uint32_t one = <uint32_t>(draw >> 8) % world.config.nodes
     cdef uint32_t two = (one + 1) % world.config.nodes
-    return draw & 1 != 0 and one != two and (node == one and other == two or node == two and other == one)
+    return (world.config.has_processes and draw & 1 != 0 and one != two
+            and (node == one and other == two or node == two and other == one))
 
 
 cdef void network_node_down(World* world, SimNode* node) noexcept nogil:

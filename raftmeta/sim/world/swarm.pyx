@@ -25,6 +25,7 @@ cdef enum:
     RIGHTS_STREAM = 0x2165
     ZNODES_STREAM = 0x20de
     GROUPS_STREAM = 0x6209
+    PROCESSES_STREAM = 0x92ce55
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -122,6 +123,12 @@ cdef bint _has_groups(const SimConfig* config) noexcept nogil:
     return next_random(&random) % 7 == 0 and not config.has_znodes
 
 
+# Sessions and leases end with their process in half of the worlds.
+cdef bint _has_processes(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ PROCESSES_STREAM
+    return next_random(&random) & 1 != 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -144,6 +151,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     config.has_rights = _has_rights(config)
     config.has_znodes = _has_znodes(config)
     config.has_groups = _has_groups(config)
+    config.has_processes = _has_processes(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class World:
     rights: 1: rights are turned on, principals try what they may, and an admin changes that. Not in ruin.
     znodes: 1: doors ask for znodes on behalf of owners whose leases come and go. Not in ruin.
     groups: 1: clients join worker groups, work under the fences of their assignments, hang and leave. Not in ruin.
+    processes: 1: sessions and leases of nodes end when their process is gone, and for half of the seeds something rejects
+        connections between two nodes.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -86,6 +88,7 @@ class World:
         rights: int = 0,
         znodes: int = 0,
         groups: int = 0,
+        processes: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

@@ -109,7 +109,7 @@ cdef dict _profile(const SimConfig* config):
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             "rights": config.has_rights, "znodes": config.has_znodes,
-            "groups": config.has_groups,
+            "groups": config.has_groups, "processes": config.has_processes,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
                if config.buggify_ppm[<unsigned>number]}}
@@ -136,7 +136,8 @@ cdef class World:
                   early_campaigns: int = 0, lease_reads: int = 0, log_memory_bytes: int = 0,
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
-                  encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, **faults):
+                  encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0,
+                  processes: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -178,6 +179,7 @@ cdef class World:
         config.has_rights = rights != 0 and not ruin
         config.has_znodes = znodes != 0 and not ruin
         config.has_groups = groups != 0 and not ruin
+        config.has_processes = processes != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

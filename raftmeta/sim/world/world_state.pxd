@@ -185,6 +185,7 @@ cdef struct SimConfig:
     bint has_rights             # rights are turned on, and principals come and go (raftmeta/sim/world/principals)
     bint has_znodes             # doors ask for znodes (raftmeta/sim/world/doors)
     bint has_groups             # clients are members of worker groups (raftmeta/sim/world/group_clients)
+    bint has_processes          # sessions and leases of nodes end with their process; something may reject (network)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
