@@ -82,9 +82,10 @@ cdef void network_node_up(World* world, SimNode* node) noexcept nogil:
             _plan_connect(world, &world.nodes[other], node.number, DETECT_NS)
 
 
-# The other side's connection to this node is closed, and this node knows it.
+# The other side's connection to this node is closed, and this node knows it, if it runs.
 cdef void _hung_up(SimNode* node, uint32_t other) noexcept nogil:
-    engine_hung_up(node.engine, &node.inbound[other])
+    if node.is_up:
+        engine_hung_up(node.engine, &node.inbound[other])
     node.inbound[other].is_bound = False
 
 
