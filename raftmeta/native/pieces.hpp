@@ -80,7 +80,7 @@ private:
         static_cast<PieceStore*>(argument)->make();
         return nullptr;
     }
-    // On a thread that lives for one piece. Work that waits here has the priority of others:
+    // On a thread that lives for one piece. The thread that waits here has the priority of others:
     //     1. the process is killed on a machine that is busy
     //     2. its last thread gives the memory back and closes the sockets, at that thread's own priority
     //     3. behind all others that took seconds, and so long nobody could see that the process was gone.

@@ -144,7 +144,7 @@ PROFILES: dict[str, dict[str, int]] = {
     "deaths": {
         "nodes": 3, "crash_ppm": 500_000, "partition_ppm": 600_000, "isolate_ppm": 200_000, "transfer_ppm": 200_000,
         "fault_gap_us": 150_000, "down_us": 400_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
-        "lease_ttl_ms": 3_000,
+        "lease_ttl_ms": 3_000, "processes": 1,
     },
     # Logs have no room for growth most of the time.
     "full": {

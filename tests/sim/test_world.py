@@ -176,8 +176,7 @@ def test_a_sparse_world_has_few_kinds_of_faults_at_high_rates() -> None:
 
 OPTIONS = {
     "lease_reads": 4, "free_bytes_min": 2, "log_memory_bytes": 4, "snapshot_log_bytes": 4, "host_watchdog_ms": 4,
-    "session_window": 4, "rights": 8, "znodes": 8, "groups": 8,
-    "topics": 8,
+    "session_window": 4, "rights": 8, "znodes": 8, "groups": 8, "topics": 8, "processes": 2,
 }  # fmt: skip
 
 

@@ -399,7 +399,7 @@ cdef int16_t _put_group(KafkaDoor* door, KafkaRequest* request, KafkaWriter* wri
     cdef Bytes key = group_key_of(&asker.group, bytes)
     cdef int32_t topics = get_array(reader)
     cdef int16_t code = KAFKA_OK
-    audit_names_group(door, request, group)
+    audit_names_group(door, request, &asker.group)
     if key.length == 0:
         code = KAFKA_INVALID_GROUP_ID
     elif not access_group(door, request, &key, False):

@@ -82,9 +82,10 @@ cdef void network_node_up(World* world, SimNode* node) noexcept nogil:
             _plan_connect(world, &world.nodes[other], node.number, DETECT_NS)
 
 
-# The other side's connection to this node is closed, and this node knows it.
+# The other side's connection to this node is closed, and this node knows it, if it runs.
 cdef void _hung_up(SimNode* node, uint32_t other) noexcept nogil:
-    engine_hung_up(node.engine, &node.inbound[other])
+    if node.is_up:
+        engine_hung_up(node.engine, &node.inbound[other])
     node.inbound[other].is_bound = False
 
 
@@ -100,7 +101,8 @@ cdef bint _is_rejected(const World* world, uint32_t node, uint32_t other) noexce
     cdef uint64_t draw = hash64(REJECTS_SEED, &world.config.seed, sizeof(uint64_t))
     cdef uint32_t one = <uint32_t>(draw >> 8) % world.config.nodes
     cdef uint32_t two = (one + 1) % world.config.nodes
-    return draw & 1 != 0 and one != two and (node == one and other == two or node == two and other == one)
+    return (world.config.has_processes and draw & 1 != 0 and one != two
+            and (node == one and other == two or node == two and other == one))
 
 
 cdef void network_node_down(World* world, SimNode* node) noexcept nogil:

@@ -252,7 +252,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.machine.changes_per_slice = 64
     config.tick_ms = world.config.tick_ms
     config.history_bytes_max = world.config.history_bytes_max
-    config.names_process = True
+    config.names_process = world.config.has_processes
     config.session_ttl_ms = world.config.session_ttl_ms
     config.session_window = world.config.session_window or 256
     config.outstanding_max = world.config.session_window or 128

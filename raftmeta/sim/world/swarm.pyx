@@ -28,6 +28,7 @@ cdef enum:
     GROUPS_STREAM = 0x6209
     TOPICS_STREAM = 0x70b1
     LEVEL_STREAM = 0x1e7e
+    PROCESSES_STREAM = 0x92ce55
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -141,6 +142,12 @@ cdef void _draw_level(SimConfig* config) noexcept nogil:
     config.upgrade_ms = <uint32_t>250 << (draw >> 8) % 6
 
 
+# Sessions and leases end with their process in half of the worlds.
+cdef bint _has_processes(const SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ PROCESSES_STREAM
+    return next_random(&random) & 1 != 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -166,6 +173,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     config.has_topics = _has_topics(config)
     if config.has_groups or config.has_topics:
         _draw_level(config)
+    config.has_processes = _has_processes(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class World:
     groups: 1: clients join worker groups, work under the fences of their assignments, hang and leave. Not in ruin.
     topics: 1: clients make topics, produce to record logs and commit offsets, with groups also as members. Not in ruin.
     old_level: > 0: most nodes say in their HELLOs that they know no higher feature level, in the first upgrade_ms.
+    processes: 1: sessions and leases of nodes end when their process is gone, and for half of the seeds something rejects
+        connections between two nodes.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -91,6 +93,7 @@ class World:
         topics: int = 0,
         old_level: int = 0,
         upgrade_ms: int = 0,
+        processes: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

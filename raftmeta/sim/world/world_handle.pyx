@@ -116,7 +116,7 @@ cdef dict _profile(const SimConfig* config):
             "client_window": config.client_window, "session_window": config.session_window,
             "silent_ends": config.ends_silently, "ruin": config.is_ruin, "encryption": config.encrypts,
             "rights": config.has_rights, "znodes": config.has_znodes,
-            "groups": config.has_groups, "topics": config.has_topics,
+            "groups": config.has_groups, "topics": config.has_topics, "processes": config.has_processes,
             "old_level": config.old_level, "upgrade_ms": config.upgrade_ms,
             **config.faults,
             **{name: config.buggify_ppm[<unsigned>number] for name, number in POINTS.items()
@@ -145,7 +145,7 @@ cdef class World:
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
                   encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, topics: int = 0,
-                  old_level: int = 0, upgrade_ms: int = 0, **faults):
+                  old_level: int = 0, upgrade_ms: int = 0, processes: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
@@ -190,6 +190,7 @@ cdef class World:
         config.has_topics = topics != 0 and not ruin
         config.old_level = old_level
         config.upgrade_ms = upgrade_ms
+        config.has_processes = processes != 0
         _set_faults(&config, faults)
         self.native = world_create(&config)
         if self.native == NULL:

@@ -192,6 +192,7 @@ cdef struct SimConfig:
     bint has_topics             # clients have topics, offsets and record logs (raftmeta/sim/world/topic_clients)
     uint32_t old_level          # feature level of most nodes before they are upgraded; 0: all begin with the highest
     uint32_t upgrade_ms         # when that is; others hear of it once they connect anew
+    bint has_processes          # sessions and leases of nodes end with their process; something may reject (network)
     uint32_t user_large_ppm     # of these commands: some of them make a dump due
     bint checks                 # dear invariants of the core too: every record at every step
     SimFaultRates faults
