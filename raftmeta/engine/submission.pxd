@@ -36,8 +36,8 @@ cdef enum SubmissionKind:
     SUBMIT_USER_JOIN = 31       # payload: the name of a machine whose copy can be asked from now on
     SUBMIT_USER_LEAVE = 32      # payload: the name of one that can be asked no more; those who wait get NOT_FOUND
     SUBMIT_SET_FAULTS = 33      # the loop's: payload: the table of LinkFaults from now on (loop/faults)
-    SUBMIT_SHOW_LEASE = 34      # list_leases.least: its id; body: ttl in ms, remaining ms, [key, ...], one after another,
-                                # as this node has applied it. NOT_FOUND: there is no such lease
+    SUBMIT_SHOW_LEASE = 34      # list_leases.least: its id; body: ttl in ms, remaining ms, [key, ...], in a row, as
+                                # this node has applied it. NOT_FOUND: there is no such lease
 
     # Awaited: the loop looks once a turn, and answers when it is so.
     AWAIT_READY = 64            # the node has a leader, a session, and has applied what was committed

@@ -2,8 +2,9 @@
 #
 # One is the admin, who sets everything up, grants and takes away. Now and then it has the founder made, and becomes an
 # admin anew by the founder's token. The others write, delete, take leases, change their passwords, and make tokens, by
-# which they speak as long as a node knows them, and a little longer. Each has one command under way, sends it to any node until it is answered, and proves its password to
-# a node as a client does: by the table that this node has. Whether the outcome is right, rights_model says.
+# which they speak as long as a node knows them, and a little longer. Each has one command under way, sends it to any
+# node until it is answered, and proves its password to a node as a client does: by the table that this node has.
+# rights_model says whether the outcome is right.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.native.containers cimport Vec
