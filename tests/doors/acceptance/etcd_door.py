@@ -1,4 +1,4 @@
-"""etcdctl 3.7.3 on a real etcd 3.7.3 and on the etcd door: both say the same word for word, but for what is masked.
+"""etcdctl 3.7.3 on a real etcd 3.7.3 and on the etcd door: both say the same, once what differs is masked.
 
 Both begin empty, so that revisions are compared as they are.
 """
