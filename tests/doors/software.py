@@ -178,6 +178,9 @@ class GoProgram:
 ETCD = GoProgram(
     "etcd", "3.7.3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3/etcdmain", "go.etcd.io/etcd/server/v3"
 )
+ETCDCTL = GoProgram(
+    "etcdctl", "3.7.3", "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdctl/v3/ctlv3", "go.etcd.io/etcd/etcdctl/v3"
+)
 CONSUL = GoProgram(
     "consul",
     "1.22.7",
@@ -191,6 +194,10 @@ CONSUL = GoProgram(
 
 def etcd() -> Path:
     return ETCD.path()
+
+
+def etcdctl() -> Path:
+    return ETCDCTL.path()
 
 
 def go_client(program: str) -> Path:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import raftmeta
+from raftmeta.security.audit_trail import files_of, lines_of
 from raftmeta.security.pki import Pki
 from tests.etcd.client import EtcdClient, RpcError
 from tests.etcd.conftest import READY_S
@@ -23,6 +25,7 @@ class SecuredDoor:
     """Only clients with a certificate are let in. The user `shop` may write below shop/, and read everything."""
 
     def __init__(self, folder: Path) -> None:
+        self.trail = folder / "trail"
         self.pki = Pki.found(folder / "pki", "default")
         peer, self.address = free_addresses(2)
         self.node = raftmeta.Node(
@@ -31,6 +34,7 @@ class SecuredDoor:
             data_dir=folder / "a",
             etcd_listen=self.address,
             tls=tls_of(self.pki.issue("node", "a", hosts=("127.0.0.1",))),
+            audit=raftmeta.Audit(folder=folder / "trail", writes=True),
         )
         self.node.start()
         self.node.ready(timeout_s=READY_S)
@@ -97,6 +101,27 @@ def test_a_user_may_do_what_its_roles_say(door: SecuredDoor) -> None:
         with pytest.raises(RpcError, match="user name is empty") as caught:
             client.ask("Range", key=b"shop/k")
         assert caught.value.code == INVALID_ARGUMENT
+
+
+def test_a_change_is_a_line_of_the_audit_trail(door: SecuredDoor) -> None:
+    """While rights are on: who, what, and whether it was let; no value stands there."""
+    with door.client("shop") as client:
+        client.ask("Put", key=b"shop/told", value=b"a-value-of-a-client")
+        client.ask("DeleteRange", key=b"shop/told", range_end=b"shop/tolf")
+        assert _code(client, "Put", key=b"else/k") == PERMISSION_DENIED
+
+    def missing() -> list[dict[str, Any]]:
+        lines = [line.facts for _, _, line in lines_of(door.trail) if line is not None]
+        return [facts for facts in wanted if not any(facts.items() <= line.items() for line in lines)]
+
+    wanted: list[dict[str, Any]] = [
+        {"operation": "put", "principal": "shop", "key": "shop/told", "verdict": "ok"},
+        {"operation": "delete_range", "principal": "shop", "key": "shop/told", "verdict": "ok"},
+        {"operation": "put", "principal": "shop", "key": "else/k", "verdict": "denied"},
+    ]
+    wait_until(lambda: not missing(), timeout_s=ANSWER_S, what=lambda: f"{missing()}")
+    content = b"".join(path.read_bytes() for _, path in files_of(door.trail))
+    assert b"a-value-of-a-client" not in content
 
 
 def _code(client: EtcdClient, name: str, **values: object) -> int:

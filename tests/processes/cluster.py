@@ -32,7 +32,9 @@ def open_node(
     key_file = settings.pop("encryption_key_file", None)
     pki_folder = settings.pop("pki_folder", None)
     audit = settings.pop("audit", None)
-    doors = {name: settings.pop(name) for name in ("zookeeper_listen", "kafka_listen", "etcd_listen") if settings.get(name)}
+    doors = {
+        name: settings.pop(name) for name in ("zookeeper_listen", "kafka_listen", "etcd_listen") if settings.get(name)
+    }
     node = raftmeta.Node(
         name,
         peers=peers,

@@ -14,6 +14,7 @@ from raftmeta.machine.rights_table cimport rights_allow, table_user
 from raftmeta.machine.state cimport Machine
 from raftmeta.security.identity cimport ROLE_CLIENT
 from raftmeta.security.tls_state cimport TlsSession
+from raftmeta.status cimport AUTHENTICATION_FAILED, PERMISSION_DENIED, status_t
 
 
 # The users of now, held; NULL: there never were any. The machine of this turn may be pinned already; then it is the one
@@ -64,6 +65,7 @@ cdef bint _has(const TableUser* user, uint8_t right, const Bytes* start, const B
 
 cdef bint _refuse(EtcdDoor* door, EtcdCall* call, bint is_known) noexcept nogil:
     door.counters.denied += 1
+    call.status = PERMISSION_DENIED if is_known else <status_t>AUTHENTICATION_FAILED
     if is_known:
         call_end(door, call, CODE_PERMISSION_DENIED, b"etcdserver: permission denied")
     else:

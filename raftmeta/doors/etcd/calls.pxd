@@ -17,6 +17,10 @@ from raftmeta.wire.msgpack cimport Reader
 cdef inline uint64_t revision_told(uint64_t revision) noexcept nogil:
     return revision + 1
 
+# In the place of a revision: a header without one.
+cdef inline uint64_t no_revision() noexcept nogil:
+    return ~<uint64_t>0
+
 # --- handlers ---------------------------------------------------------------------------------------------------------
 # door.reply is empty from here on.
 cdef Vec[uint8_t]* call_reply(EtcdDoor* door) noexcept nogil

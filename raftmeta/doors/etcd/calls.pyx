@@ -20,6 +20,7 @@ from raftmeta.doors.desk.rounds cimport round_is_done
 from raftmeta.doors.desk.state cimport DeskTask, bytes_of
 from raftmeta.doors.desk.tasks cimport (command_submit, desk_session_lost, sequence_done, task_create, task_free,
                                         task_submit)
+from raftmeta.doors.etcd.audit cimport audit_blocks, audit_ended
 from raftmeta.doors.etcd.protobuf cimport pb_begin, pb_end, pb_put_uint
 from raftmeta.doors.etcd.schema cimport schema_check
 from raftmeta.doors.etcd.state cimport (CODE_FAILED_PRECONDITION, CODE_INTERNAL, CODE_INVALID_ARGUMENT, CODE_NOT_FOUND,
@@ -27,7 +28,6 @@ from raftmeta.doors.etcd.state cimport (CODE_FAILED_PRECONDITION, CODE_INTERNAL,
                                         CODE_UNAVAILABLE, CODE_UNIMPLEMENTED, ETCD_ALWAYS, ETCD_CALLS_MAX,
                                         ETCD_CHANGES, ETCD_MESSAGE_BYTES_MAX, ETCD_STREAM, TASK_CALL, TUNE_CALLS_BYTES,
                                         TUNE_OUT_BYTES)
-from raftmeta.native.atomics cimport load_shared
 from raftmeta.status cimport (COMMAND_INVALID, COMPACTED, FUTURE_REVISION, GROUP_WRITE, ID_CONFLICT, KEY_INVALID,
                               KEY_MISSING, LEASE_EXPIRED, NOT_READY, NO_SPACE, OK, OVERLOADED, PERMISSION_DENIED,
                               QUOTA_EXCEEDED, RECORDS_WRITE, SESSION_UNKNOWN, TOO_MANY_CHANGES, VALUE_TOO_LARGE,
@@ -109,11 +109,14 @@ cdef void call_sent(EtcdDoor* door, EtcdCall* call, uint32_t length) noexcept no
 
 
 cdef void call_end(EtcdDoor* door, EtcdCall* call, int32_t code, const char* text) noexcept nogil:
+    cdef Bytes message
     if call.is_done:
         return
     call.is_done = True
     call.code = code
     call.text = text
+    message = call_message(call)
+    audit_ended(door, call, &message)
     door.counters.failed += code != CODE_OK
     call_rest(call)
     _tell(door, call)
@@ -125,6 +128,7 @@ cdef void call_answer(EtcdDoor* door, EtcdCall* call, bint is_made) noexcept nog
 
 
 cdef void call_fail(EtcdDoor* door, EtcdCall* call, status_t status) noexcept nogil:
+    call.status = status
     if status == KEY_MISSING:
         call_end(door, call, CODE_INVALID_ARGUMENT, b"etcdserver: key not found")
     elif status == LEASE_EXPIRED:
@@ -323,8 +327,8 @@ cdef bint _is_refused(EtcdDoor* door, EtcdCall* call, const Bytes* message) noex
         accounts_refused(&door.desk.base, &call.connection.base)
         call_end(door, call, CODE_RESOURCE_EXHAUSTED, b"etcdserver: too many requests")
         return True
-    if (call.handler.traits & ETCD_CHANGES and door.desk.base.audit != NULL and door.desk.base.audit.is_required
-            and door.desk.base.audit.writes and load_shared(&door.desk.base.audit.is_failing)):
+    if call.handler.traits & ETCD_CHANGES and audit_blocks(door):
+        call.status = NO_SPACE
         call_end(door, call, CODE_UNAVAILABLE, b"etcdserver: the audit trail cannot be written")
         return True
     return False
@@ -365,7 +369,8 @@ cdef void _take(EtcdDoor* door, EtcdCall* call) noexcept nogil:
             call.has_message = True
             _give(door, call, &message)
             return
-    call.received.drop_front(used)
+    if used:
+        call.received.drop_front(used)
     if call.is_half_closed and not call.is_done:
         if call.received.size or not call.handler.traits & ETCD_STREAM:
             call_end(door, call, CODE_INTERNAL, b"grpc: the call ended within a message")

@@ -12,7 +12,7 @@ from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport submission_of
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport (call_answer, call_ask, call_end, call_fail, call_header, call_pin, call_reply,
-                                        call_send, call_wait, revision_told)
+                                        call_send, call_wait, no_revision, revision_told)
 from raftmeta.doors.etcd.protobuf cimport (PbReader, pb_begin, pb_end, pb_next, pb_put_bytes, pb_put_element,
                                            pb_put_int, pb_put_uint, pb_reader)
 from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_OK, CODE_UNAVAILABLE
@@ -75,7 +75,7 @@ cdef void member_list_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     if not call_pin(door, call):
         call_wait(door, call)
         return
-    is_made = call_header(door, out, door.desk.status.machine.revision)
+    is_made = call_header(door, out, no_revision())
     for i in range(door.desk.membership.count):
         is_made = is_made and _put_member(door, out, &door.desk.membership.members[i])
     call_send(door, call, is_made)

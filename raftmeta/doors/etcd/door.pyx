@@ -216,6 +216,7 @@ cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
     pool_drop(door.pool)
     door.reply.release()
     door.scratch.release()
+    door.record.release()
     door.records.release()
     door.written.release()
     door.deleted.release()

@@ -162,10 +162,11 @@ cdef nghttp2_session_callbacks* CALLBACKS = NULL
 cdef nghttp2_option* OPTIONS = NULL
 
 
-cdef int _prepare() except -1:
+# Without memory there are none, and no connection is opened.
+cdef void _prepare() noexcept nogil:
     global CALLBACKS, OPTIONS
     if nghttp2_session_callbacks_new(&CALLBACKS) != 0 or nghttp2_option_new(&OPTIONS) != 0:
-        raise MemoryError
+        return
     nghttp2_session_callbacks_set_on_begin_headers_callback(CALLBACKS, _on_begin)
     nghttp2_session_callbacks_set_on_header_callback(CALLBACKS, _on_header)
     nghttp2_session_callbacks_set_on_frame_recv_callback(CALLBACKS, _on_frame)
@@ -175,7 +176,6 @@ cdef int _prepare() except -1:
     nghttp2_option_set_max_settings(OPTIONS, SETTINGS_MAX)
     nghttp2_option_set_max_outbound_ack(OPTIONS, ACKS_MAX)
     nghttp2_option_set_no_closed_streams(OPTIONS, 1)
-    return 0
 
 
 _prepare()
@@ -185,7 +185,8 @@ _prepare()
 cdef bint http2_open(EtcdDoor* door, EtcdConnection* connection) noexcept nogil:
     cdef Http2* http2 = <Http2*>calloc(1, sizeof(Http2))
     cdef nghttp2_settings_entry[3] settings
-    if http2 == NULL:
+    if http2 == NULL or CALLBACKS == NULL or OPTIONS == NULL:
+        free(http2)
         return False
     http2.door = door
     http2.connection = connection

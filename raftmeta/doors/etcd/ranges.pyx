@@ -15,6 +15,7 @@ from raftmeta.doors.etcd.calls cimport (call_answer, call_end, call_fail, call_h
                                         call_reply, call_rest, call_wait, revision_told)
 from raftmeta.doors.etcd.keys cimport key_range, key_range_allows, key_value_put
 from raftmeta.doors.etcd.protobuf cimport PbReader, pb_next, pb_put_uint, pb_reader
+from raftmeta.doors.etcd.schema cimport NAMES_SORT_ORDER, NAMES_SORT_TARGET, schema_name
 from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_at_pinned, entry_data_length, entry_key, entry_value
 from raftmeta.machine.plan cimport compare_bytes
@@ -170,9 +171,30 @@ cdef int _by_value(const void* left, const void* right) noexcept nogil:
     return order or _by_key(<const KeyRecord*>left, <const KeyRecord*>right)
 
 
-cdef void _sort(const RangeAsked* asked, Vec[KeyRecord]* records) noexcept nogil:
+cdef bint _is_tie(const RangeAsked* asked, const KeyRecord* left, const KeyRecord* right) noexcept nogil:
+    if asked.target == TARGET_VERSION:
+        return left.version == right.version
+    if asked.target == TARGET_CREATE:
+        return left.create_revision == right.create_revision
+    if asked.target == TARGET_MOD:
+        return left.mod_revision == right.mod_revision
+    return asked.target == TARGET_VALUE and compare_bytes(left.value.data, left.value.length, right.value.data,
+                                                          right.value.length) == 0
+
+
+cdef void _reverse(Vec[KeyRecord]* records, size_t first, size_t end) noexcept nogil:
     cdef KeyRecord other
-    cdef size_t i
+    while first + 1 < end:
+        end -= 1
+        other = records.data[first]
+        records.data[first] = records.data[end]
+        records.data[end] = other
+        first += 1
+
+
+cdef void _sort(const RangeAsked* asked, Vec[KeyRecord]* records) noexcept nogil:
+    cdef size_t first = 0
+    cdef size_t end
     if asked.target == TARGET_VERSION:
         qsort(records.data, records.size, sizeof(KeyRecord), _by_version)
     elif asked.target == TARGET_CREATE:
@@ -181,11 +203,15 @@ cdef void _sort(const RangeAsked* asked, Vec[KeyRecord]* records) noexcept nogil
         qsort(records.data, records.size, sizeof(KeyRecord), _by_mod)
     elif asked.target == TARGET_VALUE:
         qsort(records.data, records.size, sizeof(KeyRecord), _by_value)
-    if asked.order == ORDER_DESCEND:
-        for i in range(records.size // 2):
-            other = records.data[i]
-            records.data[i] = records.data[records.size - 1 - i]
-            records.data[records.size - 1 - i] = other
+    if asked.order != ORDER_DESCEND:
+        return
+    _reverse(records, 0, records.size)
+    while first < records.size:         # those with equal targets are in the order of keys again
+        end = first + 1
+        while end < records.size and _is_tie(asked, &records.data[first], &records.data[end]):
+            end += 1
+        _reverse(records, first, end)
+        first = end
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -228,7 +254,7 @@ cdef status_t range_revision(EtcdDoor* door, const RangeAsked* asked, uint64_t n
 cdef const char* range_fault(const RangeAsked* asked) noexcept nogil:
     if asked.key.length == 0:
         return b"etcdserver: key is not provided"
-    if asked.order > ORDER_DESCEND or asked.target > TARGET_VALUE:
+    if schema_name(NAMES_SORT_ORDER, asked.order) == NULL or schema_name(NAMES_SORT_TARGET, asked.target) == NULL:
         return b"etcdserver: invalid sort option"
     return NULL
 

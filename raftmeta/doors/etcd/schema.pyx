@@ -28,9 +28,10 @@ cdef const EtcdField* schema_fields(uint16_t message, uint32_t* count) noexcept 
 
 
 cdef const EtcdField* schema_field(uint16_t message, uint32_t number) noexcept nogil:
-    cdef const EtcdField* field = &FIELDS[FIRST[message]]
+    cdef uint32_t count = 0
+    cdef const EtcdField* field = schema_fields(message, &count)
     cdef uint32_t i
-    for i in range(COUNTS[message]):
+    for i in range(count):
         if field[i].number == number:
             return &field[i]
     return NULL

@@ -14,6 +14,7 @@ from raftmeta.loop.tickets cimport WatchSignal
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published
+from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes
 
 cdef enum:
@@ -62,6 +63,7 @@ cdef struct EtcdHandler:
     uint16_t request                # EtcdMessage (schema.pxd): each message was checked against it before
     uint16_t reply                  # ... of the messages that it sends
     uint8_t traits                  # EtcdTraits
+    uint8_t operation               # AuditOperation; AUDIT_FILLER: nobody wants to know
     # One message: the whole request, of a stream the next one. `message` is valid during the call.
     void (*message)(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
     # In each turn while EtcdCall.waits, and never otherwise. NULL: there is nothing to look at.
@@ -99,6 +101,7 @@ cdef struct EtcdCall:
     uint8_t[ETCD_PATH_BYTES_MAX] path
     int32_t code                    # EtcdCode, once done
     const char* text                # of its status
+    status_t status                 # of ours that it stands for; OK: of none
     Vec[uint8_t] received           # bytes of messages that are not whole yet, or wait; of one message: that, framed
     Vec[uint8_t] out                # messages, framed as gRPC does: a zero byte, a length of four bytes, the message
     size_t out_offset               # bytes of `out` that are gone
@@ -196,6 +199,7 @@ cdef struct EtcdDoor:
     uint8_t[255] client_address
     Vec[uint8_t] reply              # scratch: the message that is being made
     Vec[uint8_t] scratch
+    Vec[uint8_t] record             # of the audit trail
     Vec[KeyRecord] records          # scratch, as the next two
     Vec[KeyWritten] written
     Vec[Bytes] deleted              # starts and ends

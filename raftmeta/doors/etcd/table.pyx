@@ -30,6 +30,8 @@ from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, ETCD_STREAM, E
 from raftmeta.doors.etcd.watches cimport watches_closed, watches_go, watches_half_closed, watches_message
 from raftmeta.doors.etcd.writes cimport (compact_answered, compact_message, delete_answered, delete_message,
                                          put_answered, put_message, txn_answered, txn_go, txn_message)
+from raftmeta.security.audit_queue cimport (AUDIT_COMPACT, AUDIT_DELETE_RANGE, AUDIT_PUT, AUDIT_RANGE,
+                                            AUDIT_TRANSACTION)
 from raftmeta.wire.commands cimport Bytes
 
 ctypedef void (*takes_message)(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
@@ -64,15 +66,25 @@ cdef void _row(const char* path, uint16_t request, uint16_t reply, uint8_t trait
     COUNT += 1
 
 
+# The calls of the last row give a line of the audit trail.
+cdef void _told_as(uint8_t operation) noexcept nogil:
+    TABLE[COUNT - 1].operation = operation
+
+
 cdef void _fill() noexcept nogil:
     _row(b"/etcdserverpb.KV/Range", MESSAGE_RANGE, MESSAGE_RANGE_REPLY, 0, range_message, range_go, NULL)
+    _told_as(AUDIT_RANGE)
     _row(b"/etcdserverpb.KV/Put", MESSAGE_PUT, MESSAGE_PUT_REPLY, ETCD_CHANGES, put_message, NULL, put_answered)
+    _told_as(AUDIT_PUT)
     _row(b"/etcdserverpb.KV/DeleteRange", MESSAGE_DELETE_RANGE, MESSAGE_DELETE_RANGE_REPLY, ETCD_CHANGES,
          delete_message, NULL, delete_answered)
+    _told_as(AUDIT_DELETE_RANGE)
     _row(b"/etcdserverpb.KV/Txn", MESSAGE_TXN, MESSAGE_TXN_REPLY, ETCD_CHANGES, txn_message, txn_go,
          txn_answered)
+    _told_as(AUDIT_TRANSACTION)
     _row(b"/etcdserverpb.KV/Compact", MESSAGE_COMPACTION, MESSAGE_COMPACTION_REPLY, ETCD_CHANGES, compact_message,
          NULL, compact_answered)
+    _told_as(AUDIT_COMPACT)
     _row(b"/etcdserverpb.Cluster/MemberList", MESSAGE_MEMBER_LIST, MESSAGE_MEMBER_LIST_REPLY, 0, member_list_message,
          member_list_go, NULL)
     _row(b"/etcdserverpb.Maintenance/Status", MESSAGE_STATUS, MESSAGE_STATUS_REPLY, ETCD_ALWAYS, status_message, NULL,

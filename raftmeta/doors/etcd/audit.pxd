@@ -1,0 +1,11 @@
+# The etcd door tells the audit trail what its clients ask: who, from where, for which keys, and what came of it.
+#
+# A call whose handler has a word of the trail (EtcdHandler.operation) gives one line when it ends. No value is copied.
+# Without a trail each of these functions is one branch.
+from raftmeta.doors.etcd.state cimport EtcdCall, EtcdDoor
+from raftmeta.wire.commands cimport Bytes
+
+# message: of a call that has only one.
+cdef void audit_ended(EtcdDoor* door, const EtcdCall* call, const Bytes* message) noexcept nogil
+# Whether changes are refused, because each must be recorded and the trail cannot be written.
+cdef bint audit_blocks(const EtcdDoor* door) noexcept nogil
