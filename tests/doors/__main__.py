@@ -9,6 +9,7 @@ python -m tests.doors kafka --result kafka.json   keep the checks and their time
 python -m tests.doors traces --on zookeeper --write     write the lines that are expected anew
 python -m tests.doors etcd                  the back end etcd:// on real servers of etcd
 python -m tests.doors etcd_door             etcdctl on the etcd door and on a real etcd: both say the same
+python -m tests.doors etcd_clients          etcd's recipes in Go, etcd3gw and etcd:// on three nodes with etcd doors
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
@@ -47,7 +48,7 @@ NAMES = (
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
-# Clients of etcd on nodes of raftmeta with etcd doors, and on a real etcd beside one.
+# Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
 OF_ETCD_DOOR = ("etcd_door", "etcd_clients")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)

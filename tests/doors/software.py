@@ -200,6 +200,10 @@ def etcd() -> Path:
     return ETCD.path()
 
 
+def etcdctl() -> Path:
+    return ETCDCTL.path()
+
+
 def go_client(program: str) -> Path:
     """A program of tests/doors/programs that uses etcd's own client, built by Go."""
     source = PROGRAMS / f"{program}.go"
@@ -230,10 +234,6 @@ def etcd3gw() -> Path:
             run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
     return _made(f"etcd3gw-{ETCD3GW_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
-
-
-def etcdctl() -> Path:
-    return ETCDCTL.path()
 
 
 def consul() -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +120,15 @@ def test_the_gateway_and_grpc_share_a_port(port: int) -> None:
         assert stream.recv(9)[3] == 4  # SETTINGS
     with Gateway(port) as etcd:
         assert etcd.revision() > 0
+
+
+def test_a_member_that_lags_answers_for_the_revision_that_another_told(tmp_path: Path) -> None:
+    """As etcd's transactional memory reads: each read of a transaction at the revision of the first, at any member."""
+    with doors(tmp_path, names="abc") as (_, ports), contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(Gateway(port)) for port in ports.values()]
+        for number in range(60):
+            revision = first.put(b"lags", b"%d" % number)
+            for etcd in others:
+                read = {"request_range": {"key": b64(b"lags"), "revision": str(revision)}}
+                told = etcd.ask("kv/txn", success=[read])["responses"][0]["response_range"]
+                assert unb64(told["kvs"][0]["value"]) == b"%d" % number

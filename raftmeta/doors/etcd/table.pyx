@@ -29,7 +29,7 @@ from raftmeta.doors.etcd.schema cimport (
 from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, ETCD_STREAM, EtcdCall, EtcdDoor, EtcdTask
 from raftmeta.doors.etcd.watches cimport watches_closed, watches_go, watches_half_closed, watches_message
 from raftmeta.doors.etcd.writes cimport (compact_answered, compact_message, delete_answered, delete_message,
-                                         put_answered, put_message, txn_answered, txn_message)
+                                         put_answered, put_message, txn_answered, txn_go, txn_message)
 from raftmeta.security.audit_queue cimport (AUDIT_COMPACT, AUDIT_DELETE_RANGE, AUDIT_PUT, AUDIT_RANGE,
                                             AUDIT_TRANSACTION)
 from raftmeta.wire.commands cimport Bytes
@@ -79,7 +79,8 @@ cdef void _fill() noexcept nogil:
     _row(b"/etcdserverpb.KV/DeleteRange", MESSAGE_DELETE_RANGE, MESSAGE_DELETE_RANGE_REPLY, ETCD_CHANGES,
          delete_message, NULL, delete_answered)
     _told_as(AUDIT_DELETE_RANGE)
-    _row(b"/etcdserverpb.KV/Txn", MESSAGE_TXN, MESSAGE_TXN_REPLY, ETCD_CHANGES, txn_message, NULL, txn_answered)
+    _row(b"/etcdserverpb.KV/Txn", MESSAGE_TXN, MESSAGE_TXN_REPLY, ETCD_CHANGES, txn_message, txn_go,
+         txn_answered)
     _told_as(AUDIT_TRANSACTION)
     _row(b"/etcdserverpb.KV/Compact", MESSAGE_COMPACTION, MESSAGE_COMPACTION_REPLY, ETCD_CHANGES, compact_message,
          NULL, compact_answered)

@@ -3,9 +3,10 @@
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from raftmeta.doors.desk.desk cimport desk_pin_newest
+from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport (call_answer, call_command, call_end, call_fail, call_header, call_message,
-                                        call_reply, task_result)
+                                        call_pin, call_reply, call_rest, call_wait, task_result)
 from raftmeta.doors.etcd.protobuf cimport PbReader, pb_next, pb_reader
 from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT
 from raftmeta.doors.etcd.txn_answer cimport answer_delete, answer_needs_state, answer_put, answer_txn
@@ -69,8 +70,22 @@ cdef void delete_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexce
 
 
 cdef void txn_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
-    if not _is_fault(door, call, txn_fault(door, message)):
+    if _is_fault(door, call, txn_fault(door, message)):
+        return
+    if not answer_needs_state(message):
         _submit(door, call, encode_txn(door, call, message), False)
+        return
+    # It reads at a revision that another member told, and this node may not have applied that revision yet.
+    call.round = round_ask(&door.desk)
+    call_wait(door, call)
+
+
+cdef void txn_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
+    cdef Bytes message = call_message(call)
+    if not call_pin(door, call):
+        return
+    call_rest(call)
+    _submit(door, call, encode_txn(door, call, &message), False)
 
 
 # The loop publishes the state before it answers.
