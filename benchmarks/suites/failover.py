@@ -21,6 +21,7 @@ TITLE = "Failover and idling, default settings"
 KILLS = 30
 CONTROLLERS = 50
 SERVICE = "controller"
+LEVEL_OF_PROCESSES = 7  # machine/state
 PARTITIONS = 5
 IDLE_S = 10.0
 PATIENCE_S = 60.0
@@ -118,10 +119,16 @@ def used_in(cluster: Cluster, seconds: float) -> list[float]:
 
 def controllers(bench: Bench, cluster: Cluster) -> Row:
     """Each member is a candidate, with the recipe's default time to live; the leading one is killed each time."""
+    wait_until(lambda: min(levels(cluster)) >= LEVEL_OF_PROCESSES, timeout_s=PATIENCE_S, what="the level of processes")
     for member in cluster.nodes.values():
         member.call(inside.stand, SERVICE, timeout_s=PATIENCE_S)
     times = [replaced(bench, cluster, number) for number in range(3 if bench.is_trial else CONTROLLERS)]
     return outage_row("kill -9 of the controller, until another is elected", times, [(0.5, 0.15), (0.99, 0.5)])
+
+
+def levels(cluster: Cluster) -> list[int]:
+    """The feature level of each member; it rises a moment after the founding."""
+    return [(member.status() or {}).get("feature_level", 0) for member in cluster.nodes.values()]
 
 
 def replaced(bench: Bench, cluster: Cluster, number: int) -> float:
