@@ -131,8 +131,11 @@ class EtcdClient:
         return stream
 
     def say(self, stream: int, body: bytes, *, ends: bool = False) -> None:
-        """Bytes of the stream, as far as the door's windows let them go."""
+        """Bytes of the stream, as far as the door's windows let them go. Gone: the door has answered already."""
+        call = self.calls[stream]
         while body:
+            if call.has_ended or call.reset is not None:
+                raise Gone
             room = min(self.http2.local_flow_control_window(stream), self.http2.max_outbound_frame_size, len(body))
             if room:
                 self.http2.send_data(stream, body[:room])
