@@ -14,7 +14,7 @@ from typing import Self
 from tests.doors.kafka_broker import CLUSTER_ID, LOGGING
 from tests.doors.servers import JAVA
 from tests.doors.software import KAFKA, java
-from tests.kafka.nodes import LEVEL_OF_JOIN_LEASES
+from tests.kafka.nodes import LEVEL_OF_CONSUMER_GROUPS
 from tests.processes.cluster import Cluster, status
 from tests.processes.program import Program, run_program
 from tests.processes.waiting import free_addresses, wait_until
@@ -112,7 +112,7 @@ class Nodes:
         self.cluster.__enter__()
         nodes = self.cluster.nodes.values()
         wait_until(
-            lambda: all(node.call(status)["feature_level"] >= LEVEL_OF_JOIN_LEASES for node in nodes),
+            lambda: all(node.call(status)["feature_level"] >= LEVEL_OF_CONSUMER_GROUPS for node in nodes),
             timeout_s=START_S,
             what="the level of the door",
         )

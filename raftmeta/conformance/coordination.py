@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from raftmeta import Fenced, GroupRefused, RaftmetaError
-from raftmeta.conformance.kit import CheckFailed, Kit, check, equal, eventually, raises
+from raftmeta.conformance.kit import CheckFailed, Kit, Party, check, equal, eventually, raises
 
 AREA = "coordination"
 NEEDS = "group_coordination"
@@ -212,8 +212,20 @@ def _(kit: Kit) -> None:
         new.storage.update(key, "new", fence=new.synced.fence)
 
 
-@check(AREA, "a killed member's share goes to others after its session, and not before", needs=NEEDS, processes=True)
+@check(AREA, "a killed member's share goes to others, after its session at the latest", needs=NEEDS, processes=True)
 def _(kit: Kit) -> None:
+    _lose(kit, Party.kill)
+
+
+@check(AREA, "a frozen member's share goes to others after its session, and not before", needs=NEEDS, processes=True)
+def _(kit: Kit) -> None:
+    took_s = _lose(kit, Party.freeze)
+    if took_s < SHORT_SESSION_S / 2:
+        raise CheckFailed(f"the member went {took_s:.2f} s after it was frozen; its session is {SHORT_SESSION_S:g} s")
+
+
+def _lose(kit: Kit, strike: Callable[[Party], None]) -> float:
+    """A member has a share, and something strikes it. Returns the seconds until it is gone."""
     with _workers(kit, "") as (member,):
         _share([member])
         party = kit.party(kit.name("owner"))
@@ -227,15 +239,10 @@ def _(kit: Kit) -> None:
             party.ask("work_assign", {other["id"]: "share"})
         member.sync()
         equal(party.ask("work_synced"), "share", "what the other process gets")
-        party.kill()
-        killed_s = time.monotonic()
-        eventually(
-            lambda: member.beat() == REBALANCES, "the killed member goes", timeout_s=10 * SHORT_SESSION_S + WAIT_S
-        )
-        took_s = time.monotonic() - killed_s
-        if took_s < SHORT_SESSION_S / 2:
-            raise CheckFailed(
-                f"the member went {took_s:.2f} s after it was killed; its session is {SHORT_SESSION_S:g} s"
-            )
+        strike(party)
+        struck_s = time.monotonic()
+        eventually(lambda: member.beat() == REBALANCES, "it goes", timeout_s=10 * SHORT_SESSION_S + WAIT_S)
+        took_s = time.monotonic() - struck_s
         _share([member])
         equal(member.synced.assignment, member.id.encode(), "the share of the one that is left")
+        return took_s

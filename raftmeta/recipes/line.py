@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from raftmeta.errors import LeaseExpired, NodeClosed, NotExecuted, Withdrawn
+from raftmeta.errors import LeaseExpired, NodeClosed, NotExecuted, RaftmetaError, Withdrawn
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.deadline import Deadline
 from raftmeta.recipes.face import Face
@@ -21,6 +21,8 @@ from raftmeta.recipes.places import take_place
 from raftmeta.recipes.waiting import wait_until
 
 __all__ = ["stand_in_line"]
+
+_LOOK_S = 1.0  # for a read that only tells whether the store is closed
 
 
 async def stand_in_line(
@@ -47,8 +49,20 @@ async def stand_in_line(
         face.spawn(give_up_lease(permit.lease), "give-up")
         if was_lost and isinstance(error, NotExecuted) and not isinstance(error, NodeClosed):
             raise LeaseExpired(f"{permit.key} was lost while waiting") from error  # whatever the store said then
+        if was_lost and isinstance(error, LeaseExpired):
+            await _raise_if_closed(face, prefix)
         raise
     return permit
+
+
+async def _raise_if_closed(face: Face, prefix: str) -> None:
+    """A node that closes first tells that its leases are lost. Its waiters are to hear why."""
+    try:
+        await face.verbs.range(prefix=prefix, limit=1, timeout_s=_LOOK_S)
+    except NodeClosed:
+        raise
+    except RaftmetaError:
+        pass
 
 
 async def _wait_for_turn(

@@ -354,6 +354,8 @@ cdef int _fill_command(dict fields, commands.Command* into) except -1:
     into.name = _window(fields.get("name", b""))
     into.data = _window(fields.get("data", b""))
     into.pointer = fields.get("pointer", 0)
+    into.member = fields.get("member", 0)
+    into.boot = fields.get("boot", 0)
     into.offset = fields.get("offset", 0)
     into.total = fields.get("total", 0)
     into.speaker = fields.get("speaker", 0)
@@ -381,6 +383,7 @@ cdef dict _shown_command(const commands.Command* command):
         "lowest_unanswered": command.lowest_unanswered, "fence": fence, "id": command.id, "ttl_ms": command.ttl_ms,
         "window": command.window, "name": _shown(&command.name), "data": _shown(&command.data),
         "pointer": command.pointer, "offset": command.offset, "total": command.total,
+        "member": command.member, "boot": command.boot,
         "speaker": command.speaker, "principal": _shown(&command.principal), "rights_revision": command.rights_revision,
         "txns": [(command.txns.data[i].compare_first, command.txns.data[i].compare_count,
                   command.txns.data[i].then_first, command.txns.data[i].then_count,

@@ -42,6 +42,8 @@ NOTHING: dict[str, Any] = {
     "pointer": 0,
     "offset": 0,
     "total": 0,
+    "member": 0,
+    "boot": 0,
     "speaker": 0,
     "principal": b"",
     "rights_revision": 0,
@@ -64,6 +66,7 @@ COMMAND_FIELDS: dict[str, list[str]] = {
     "COMMAND_USER": ["name", "data"],
     "COMMAND_RIGHTS": ["number", "name", "data"],
     "COMMAND_USER_DUMP": ["id", "name", "data", "pointer", "offset", "total"],
+    "COMMAND_PROCESS_END": ["member", "boot"],
 }
 FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "id": ANY_64,
@@ -73,6 +76,8 @@ FIELD_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "name": st.binary(max_size=40),
     "data": st.binary(max_size=300),
     **dict.fromkeys(["pointer", "offset", "total"], NUMBER),
+    "member": st.integers(1, 2**64 - 1),
+    "boot": st.integers(1, 2**63 - 1),
     "leases": st.lists(st.tuples(ANY_64, st.just(0)), max_size=40),
     "deadlines": st.lists(st.tuples(ANY_64, NUMBER), max_size=40),
 }
