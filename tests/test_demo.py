@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+import raftmeta
 from demo.display import LiveDisplay, MemberView, PlainDisplay
 from demo.ledger import Acknowledgement, digest_of
 from demo.processes import LedgerProcess
 from demo.report import PeerReport, Report, failover_ns, longest_gap_ns, lost_writes, read_records
 from demo.stage import Flow, LedgerTail
-from tests.lint.sources import imports_of
+from tests.lint.sources import imports_at_load, imports_of
 from tests.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,6 +110,14 @@ def test_a_wrong_option_is_told(wrong: tuple[str, ...], tmp_path: Path) -> None:
 # --- what it is built from --------------------------------------------------------------------------------------------
 
 
+def public_homes() -> list[str]:
+    """The modules of those public names of the package that the demonstration says: it loads no others."""
+    sources = [*(ROOT / "demo").glob("**/*.py"), *(ROOT / "tests" / "processes").glob("*.py")]
+    words = {word for source in sources for word in re.findall(r"\w+", source.read_text())}
+    homes = [home for name, home in raftmeta._HOMES.items() if name in words]
+    return [*homes, *(f"raftmeta.{name}" for name in raftmeta._MODULES if name in words)]
+
+
 def needed_modules(*programs: str) -> set[str]:
     """All modules of the checkout that these import or cimport, at their start or later, or by way of others."""
     needed: set[str] = set()
@@ -119,6 +128,9 @@ def needed_modules(*programs: str) -> set[str]:
         paths = [*stem.parent.glob(f"{stem.name}.p[yx]*"), *stem.glob("__init__.py")]
         if name and name not in needed and paths:
             needed.add(name)
+            if name == "raftmeta":
+                waiting += [*imports_at_load(paths[0].read_text(), is_python=True), *public_homes()]
+                continue
             for path in paths:
                 if path.suffix != ".pyi":
                     waiting += imports_of(path.read_text(), is_python=path.suffix == ".py")
