@@ -477,8 +477,8 @@ class CheckpointStore:
             map_size=self._map_bytes,
             max_dbs=0,
             lock=False,
-            # Encrypted or not, what else the memory held would stand behind the rows of a page.
-            meminit=self.keys is not None,
+            # Behind the rows of a page would stand what else this process had in its memory: passwords, keys of TLS.
+            meminit=True,
             mode=FILE_MODE,
             readonly=self._is_read_only,
         )

@@ -196,7 +196,9 @@ def test_halves_of_large_requests_do_not_fill_the_memory(tmp_path: Path) -> None
 
 
 def test_halves_of_large_requests_take_no_room_of_others(tmp_path: Path) -> None:
-    """Two leave 5 MiB of a request half said: more than all requests may have. Others are served, the two let go."""
+    """Two leave 5 MiB of a request half said: more than all requests may have. Others are served, the older one let go.
+    5 MiB alone press nobody, so the younger one goes only if it is looked at in the same sweep.
+    """
     with serving(tmp_path, client_bytes_max=8 << 20) as (nodes, url), RawClient(url) as other:
         other.open_session()
         half = (6 << 20).to_bytes(4, "little") + bytes(5 << 20)
@@ -208,8 +210,8 @@ def test_halves_of_large_requests_take_no_room_of_others(tmp_path: Path) -> None
             for number in range(20):
                 command = other.encoder.command(verbs.put("k", b"%d" % number))
                 assert other.ask(command)[0] == Status.OK
-            assert first.is_closed() and second.is_closed()
-        wait_until(lambda: nodes["a"].metrics()["client_connections_evicted"] == 2, timeout_s=20, what="both to count")
+            assert first.is_closed()
+        wait_until(lambda: nodes["a"].metrics()["client_connections_evicted"] >= 1, timeout_s=20, what="it to count")
 
 
 def test_one_large_request_is_taken_however_little_room_there_is(tmp_path: Path) -> None:
