@@ -357,7 +357,7 @@ demo)
 test)
     make_all
     require_java
-    exec "$VENV/bin/python" -m pytest -n 3 "$@"
+    exec "$VENV/bin/python" -m pytest -n 2 "$@"
     ;;
 check)
     make_venv
