@@ -29,8 +29,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # each row never two are under way at once: they listen on ports, hold the GIL, fill disks and kill. USERS are those
 # that use servers, of ours and of others, as programs do. Those that strike machines as a whole are in the other row.
 USERS = {
-    *("cli", "compat", "conformance", "doctor", "doors", "examples", "kafka", "metastore", "migrate", "recipes"),
-    *("replicated", "rest", "testing", "zookeeper"),
+    *("cli", "compat", "conformance", "doctor", "doors", "etcd", "examples", "kafka", "metastore", "migrate"),
+    *("recipes", "replicated", "rest", "testing", "zookeeper"),
 }
 ALONE = {"assignors", "check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
 READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
