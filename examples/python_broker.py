@@ -56,7 +56,7 @@ def crc32c(data: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a batch says of itself."""
+    """The fields of a batch's header that the broker needs."""
 
     offset: int
     length: int

@@ -114,7 +114,7 @@ def test_leadership_moves_only_to_a_voter(client: EtcdClient) -> None:
 
 # --- hostile clients --------------------------------------------------------------------------------------------------
 def raw(door: Door, data: bytes) -> bytes:
-    """What the door says to these bytes before it closes the connection."""
+    """The door's answer to these bytes, until it closes the connection."""
     said = bytearray()
     with socket.create_connection(tuple(door.address.rsplit(":", 1)), SETTLE_S) as link:
         link.sendall(data)

@@ -1,4 +1,4 @@
-"""What each request for a group is answered in each state of it, as bytes over Kafka's protocol.
+"""The answer to each request for a group, in each state of the group, as bytes of Kafka's protocol.
 
 A cell makes a group, brings it to a state by members with connections of their own, sends one request, and tells the
 answer in a line: ids of members as names, no texts for people. tests/doors/testdata/kafka_group_table.txt has the lines

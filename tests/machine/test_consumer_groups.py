@@ -381,7 +381,7 @@ CLIENTS = st.sampled_from(range(5))
 
 
 class ConsumerGroup(RuleBasedStateMachine):
-    """Five clients, which may be slow, lose answers, leave, and come back. What they read is looked at from outside."""
+    """Five clients, which may be slow, lose answers, leave, and come back. The test checks what they read."""
 
     @initialize()
     def begin(self) -> None:
