@@ -83,12 +83,13 @@ class DoorWorkload(Workload):
         """A watch waits for a change beyond the revision. On kazoo's thread."""
         self.say("zookeeper_armed", self.seat(session.id, what), revision=revision)
 
-    def _on_event(self, subject: str, _event: Any) -> None:
-        """A watch is told, or went with the connection. On kazoo's thread."""
-        self.say("zookeeper_told", subject)
+    def _on_event(self, session: DoorSession, what: str, _event: Any) -> None:
+        """A watch is told, or went with the session. On kazoo's thread."""
+        self.say("zookeeper_told", self.seat(session.id, what))
 
     def watcher(self, session: DoorSession, what: str) -> Callable[[Any], None]:
-        return partial(self._on_event, self.seat(session.id, what))
+        """Of the session that is told: another one may have begun while the request waited for a connection."""
+        return partial(self._on_event, session, what)
 
     # --- requests -----------------------------------------------------------------------------------------------------
     async def get(self, path: str, *, is_watched: bool = False) -> Reply | None:

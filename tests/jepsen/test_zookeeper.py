@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from jepsen.checker import Verdict, judge
-from jepsen.client import Doors
+from jepsen.client import Client, Doors
+from jepsen.door_session import Reply
+from jepsen.observed import broken_rules
 from jepsen.plan import Plan
 from jepsen.store import RunFolder
 from jepsen.workers import Slot, Workers
 from jepsen.workloads import WORKLOADS
+from jepsen.workloads import doors as workload_doors
+from jepsen.workloads.door_registers import ZookeeperWatch
 from tests.jepsen import lying_door
 from tests.jepsen.lying_door import Lie, LyingDoor
+from tests.spark.observed import told, whole
 from tests.zookeeper.nodes import doors
 
 THROUGH_DOOR = tuple(name for name, workload in WORKLOADS.items() if workload.is_through_door)
@@ -124,3 +130,43 @@ def test_zookeeper_names_all_workloads_through_the_door(tmp_path: Path) -> None:
     assert Plan.check(workload="zookeeper", **named).workloads == THROUGH_DOOR
     assert Plan.check(workload="register,zookeeper", **named).has_doors
     assert Plan.check(workload="all", is_secure=True, **named).has_doors
+
+
+class RenewedSession:
+    """A session that expires while a request of it waits for a connection: another one sends the request."""
+
+    def __init__(self) -> None:
+        self.id = 1
+        self.events = list[Callable[[Any], None]]()
+
+    async def ask(self, call: Callable[[Any], Any], told: Callable[[Any, int], None]) -> Reply:
+        self.id = 2
+        call(self)
+        told(self.answer, self.answer[1].mzxid)
+        return Reply(self.answer, self.answer[1].mzxid)
+
+    def get_async(self, _path: str, watch: Callable[[Any], None] | None) -> None:
+        self.answer = b"1", SimpleNamespace(mzxid=30 if self.events else 20)
+        if watch is not None:
+            self.events.append(watch)
+
+
+def test_a_watch_is_told_to_the_session_that_set_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CI refused a right run: the watch was set by the session 2, and its event was written down for session 1."""
+    rows: list[dict[str, Any]] = []
+    session = RenewedSession()
+    monkeypatch.setattr(workload_doors, "DoorSession", lambda *_: session)
+    client = SimpleNamespace(doors=Doors("", is_local=True), spool=None, process=1, group=0)
+    watching = ZookeeperWatch(cast(Client, client))
+    monkeypatch.setattr(
+        watching, "say", lambda kind, subject, revision=-1: rows.append(told(kind, subject, revision=revision))
+    )
+
+    async def ask() -> None:
+        await watching.get("/a", is_watched=True)
+        session.events[0](None)
+        await watching.get("/a")
+
+    asyncio.run(ask())
+    assert [row["kind"] for row in rows] == ["zookeeper_seen", "zookeeper_armed", "zookeeper_told", "zookeeper_seen"]
+    assert broken_rules(whole(rows), {}) == []
