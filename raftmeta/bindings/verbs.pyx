@@ -431,7 +431,7 @@ def revoke(uint64_t lease):
 
 
 def end_process(member, boot):
-    cdef _Own request = _own(COMMAND_PROCESS_END, PURPOSE_REVISION)
+    cdef _Own request = _own(COMMAND_PROCESS_END, PURPOSE_PREVIOUS)     # .result: leases that are left
     take_number(member, "member", _UNSIGNED_MAX, &request.id)
     take_number(boot, "boot", _NUMBER_MAX, &request.ttl_ms)
     if not (request.id and request.ttl_ms):
@@ -582,4 +582,4 @@ cdef object command_answer(uint8_t purpose, uint64_t revision, uint64_t index, c
         return body, revision
     if purpose == PURPOSE_TXN:
         return TxnReply(body.succeeded, body.results, revision, index)
-    return new_revision(revision, index, body.results[0])
+    return new_revision(revision, index, body if isinstance(body, int) else body.results[0])

@@ -12,6 +12,10 @@ cdef void callers_submit(Engine* engine, Submission* submission) noexcept nogil
 cdef void callers_submit_client(Engine* engine, Submission* submission) noexcept nogil
 # The name of the next batch handed to the core, and of a change of members that a caller asked for: refusals name it.
 cdef uint64_t callers_next_batch(Calls* calls) noexcept nogil
+# Whether this node's session names its process, so that it and its leases end with the process (engine/deaths).
+cdef bint callers_name_process(const Engine* engine) noexcept nogil
+# Whether the state knows whose this node's session is. Own commands wait until it does.
+cdef bint callers_may_speak(const Engine* engine) noexcept nogil
 # Hand queued commands to the core, as many as it takes.
 cdef status_t callers_propose(Engine* engine) noexcept nogil
 # The leader or its term changed, or a forwarded command was silent too long: propose again what is not answered.

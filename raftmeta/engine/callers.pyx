@@ -28,8 +28,9 @@ from raftmeta.engine.state cimport (ASKED_STEP_MAX, Answer, OUTSTANDING_DONE, OU
                                     Calls, CommandQueue, Engine, Outstanding, ReadRound, Reads)
 from raftmeta.engine.submission cimport CommandArguments, Submission, submission_payload
 from raftmeta.engine.invariants cimport BROKEN_ANSWERED_TWICE, BROKEN_READERS_GONE
-from raftmeta.machine.machine cimport (ApplyResult, machine_has_rights, machine_session_is_owned,
-                                       machine_session_result)
+from raftmeta.machine.machine cimport (ApplyResult, machine_has_rights, machine_session_has_process,
+                                       machine_session_is_owned, machine_session_result)
+from raftmeta.machine.state cimport LEVEL_OF_PROCESSES
 from raftmeta.native.buggify cimport BUGGIFY_BATCH_OF_ONE, BUGGIFY_READS_ASKED_AGAIN, BUGGIFY_READS_POSTPONED, buggify
 from raftmeta.native.chunks cimport Slice
 from raftmeta.native.containers cimport Vec
@@ -258,9 +259,18 @@ cdef status_t _propose_queue(Engine* engine, CommandQueue* queue) noexcept nogil
     return OK
 
 
-# Once rights are configured, own commands wait until the session is known as this node's own (engine/housekeeping):
-# before, they would be refused.
-cdef inline bint _may_speak(Engine* engine) noexcept nogil:
+cdef bint callers_name_process(const Engine* engine) noexcept nogil:
+    return engine.config.names_process and engine.machine.feature_level >= LEVEL_OF_PROCESSES
+
+
+# Why commands wait until the state knows whose the session is. How a lease would outlive its process:
+#     1. the session was opened before this node knew of the level of processes, so nothing names its process,
+#     2. a lease is granted in it: nobody is known to keep that lease before its next keep-alive, a quarter of its time,
+#     3. the process dies, and its end finds neither the session nor the lease.
+# And once rights are configured, commands of a session that is not the node's own would be refused.
+cdef bint callers_may_speak(const Engine* engine) noexcept nogil:
+    if callers_name_process(engine) and not machine_session_has_process(engine.machine, engine.session.id):
+        return False
     return not machine_has_rights(engine.machine) or machine_session_is_owned(engine.machine, engine.session.id)
 
 
@@ -272,7 +282,7 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil:
         engine.calls.proposed_to = engine.core_status.leader
         engine.calls.proposed_term = engine.core_status.term
         callers_propose_again(engine)
-    if engine.session.id != 0 and _may_speak(engine):
+    if engine.session.id != 0 and callers_may_speak(engine):
         status = _propose_queue(engine, &engine.calls.own)
     return status if status != OK else _propose_queue(engine, &engine.calls.clients)
 

@@ -17,15 +17,16 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from raftmeta._core cimport LEADER, core_change_membership, core_membership, core_propose, core_set_time
-from raftmeta.engine.callers cimport callers_session_lost
+from raftmeta.engine.callers cimport callers_may_speak, callers_name_process, callers_session_lost
 from raftmeta.engine.invariants cimport BROKEN_OWN_COMMAND
 from raftmeta.engine.state cimport (EVENT_COMPACTED, EVENT_HOST_RESUMED, EVENT_HOST_STALLED, EVENT_LEASES_EXPIRED,
                                     EVENT_LEVEL_RISES, EVENT_SESSION_LOST, CommandQueue, Duties, Engine, EngineConfig,
                                     KeepAlive, KeptLease, Link, OwnLeases)
 from raftmeta.machine.machine cimport (MachineStatus, machine_due_leases, machine_due_sessions, machine_has_rights,
                                        machine_lease, machine_session_exists, machine_session_has_process,
-                                       machine_session_is_owned, machine_session_used, machine_status)
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_PROCESSES
+                                       machine_session_used, machine_status)
+from raftmeta.machine.processes cimport processes_of_lease
+from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.buggify cimport (BUGGIFY_EXPIRY_POSTPONED, BUGGIFY_HISTORY_CUT_EARLY, BUGGIFY_KEEP_ALIVE_EXTRA,
                                       buggify)
@@ -94,18 +95,13 @@ cdef status_t _open_session(Engine* engine) noexcept nogil:
     return _propose_session(engine, engine.session.opening)
 
 
-# The session tells whose it is, so that it and its leases end with this process (engine/deaths).
-cdef bint _names_process(const Engine* engine) noexcept nogil:
-    return engine.config.names_process and engine.machine.feature_level >= LEVEL_OF_PROCESSES
-
-
 cdef status_t _propose_session(Engine* engine, uint64_t id) noexcept nogil:
     engine.session.opening_tick = engine.ticks
     housekeeping_begin(engine, COMMAND_SESSION_OPEN)
     engine.scratch.id = id
     engine.scratch.ttl_ms = engine.config.session_ttl_ms
     engine.scratch.window = engine.config.session_window
-    if _names_process(engine):
+    if callers_name_process(engine):
         engine.scratch.member = engine.id
         engine.scratch.boot = engine.boot
     if machine_has_rights(engine.machine):
@@ -116,11 +112,7 @@ cdef status_t _propose_session(Engine* engine, uint64_t id) noexcept nogil:
 # Once rights are configured, only a session that its node has made known as its own may speak for the node. To open it
 # once more says so, and whose process it is, and changes nothing else.
 cdef status_t _own_session(Engine* engine) noexcept nogil:
-    cdef bint is_owned = (not machine_has_rights(engine.machine)
-                          or machine_session_is_owned(engine.machine, engine.session.id))
-    cdef bint is_named = (not _names_process(engine)
-                          or machine_session_has_process(engine.machine, engine.session.id))
-    if (is_owned and is_named
+    if (callers_may_speak(engine)
             or engine.ticks - engine.session.opening_tick < engine.config.core.election_timeout_ticks):
         return OK
     return _propose_session(engine, engine.session.id)
@@ -142,9 +134,14 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil:
             mark(MARK_SESSION_LOST)
             callers_session_lost(engine)
             engine.leases.keep_alives.clear()
+        elif engine.session.opening != 0 and machine_session_has_process(engine.machine, engine.session.id):
+            engine.session.opening = 0
+            _keep_alive_soon(engine)        # kept leases that no process is known to keep become this one's
     elif engine.session.opening != 0 and machine_session_exists(engine.machine, engine.session.opening):
         mark(MARK_SESSION_OPENED)
         engine.session.id = engine.session.opening
+        # If it does not say yet whose it is, it does so at the next tick.
+        engine.session.opening_tick = engine.ticks - engine.config.core.election_timeout_ticks
         engine.leases.keep_alive_tick = engine.ticks
 
 
@@ -162,6 +159,10 @@ cdef uint64_t _keep_alive_ticks(OwnLeases* leases, const EngineConfig* config) n
 cdef bint _keep_alive_is_due(Engine* engine) noexcept nogil:
     return (engine.ticks - engine.leases.keep_alive_tick
             >= _keep_alive_ticks(&engine.leases, &engine.config))
+
+
+cdef void _keep_alive_soon(Engine* engine) noexcept nogil:
+    engine.leases.keep_alive_tick = engine.ticks - engine.config.session_ttl_ms     # no distance is so long
 
 
 # Whether the host's Python made progress lately; its leases end with it, if it was asked to be watched.
@@ -298,6 +299,9 @@ cdef status_t housekeeping_keep_lease(Engine* engine, const KeepLeaseArguments* 
     # entry with all of them for each new one would make thousands of leases cost thousands of times thousands.
     if engine.leases.kept.size == 1 and engine.session.id != 0 and engine.core_status.leader != 0:
         return _send_keep_alive(engine)
+    # It was granted before this node's session named its process, or by somebody else.
+    if callers_name_process(engine) and processes_of_lease(&engine.machine.processes, asked.lease) == NULL:
+        _keep_alive_soon(engine)
     return OK
 
 

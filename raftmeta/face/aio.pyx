@@ -26,7 +26,7 @@ from raftmeta.bindings.verbs import grant, revision_of
 from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError, ReadyTimeout
 from raftmeta.face.node import Node as _SyncNode
 from raftmeta.face.audit import AioTold
-from raftmeta.face.deaths import end_of
+from raftmeta.face.deaths import end_of, seconds_left
 from raftmeta.verbs.awaited import AioVerbs
 from raftmeta.verbs.rights import AioAuth
 
@@ -224,7 +224,12 @@ cdef class Node(MailboxFace, AioVerbs):
 
     # --- the node itself ----------------------------------------------------------------------------------------------
     async def report_dead(self, member, boot, *, timeout_s=5.0):
-        return await self._ask(end_of(member, boot, self.node.status().feature_level), timeout_s)
+        left = seconds_left(timeout_s)
+        with self.node._telling("process_end", member=str(member), boot=str(boot)):
+            answer = await self._ask(end_of(member, boot, self.node.status().feature_level), left())
+            while answer.result:
+                answer = await self._ask(end_of(member, boot, self.node.status().feature_level), left())
+        return answer
 
     async def replicated(self, name, cls):
         from raftmeta.face.user_machine import local_copy

@@ -82,7 +82,9 @@ class Node(NodeBase, Verbs):
 
         member, boot: `id` and `boot` of that node's status(); earlier boots of its folder end with it. The caller must
         be certain that the process is gone: one that lives loses all that it holds, and is told. docs/leases.md.
-        Raises NotReady while a member runs a version before feature level 7.
+        On return all of them have ended, and this node shows it.
+        Raises NotReady while a member runs a version before feature level 7; NotExecuted; OutcomeUnknown: some or all
+        may have ended, and a repeated call ends the others.
         """
 
     def replicated(self, name: str, cls: type) -> UserMachine:

@@ -29,7 +29,7 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown,
                              RaftmetaError, ReadyTimeout)
 from raftmeta.face.audit import Told
-from raftmeta.face.deaths import end_of
+from raftmeta.face.deaths import end_of, seconds_left
 from raftmeta.verbs.blocking import Verbs
 from raftmeta.verbs.rights import BlockingAuth
 
@@ -170,7 +170,12 @@ cdef class Node(NodeBase, Verbs):
         return Told(self._ask, self._rights_page, self.trail)
 
     def report_dead(self, member, boot, *, timeout_s=5.0):
-        return self._ask(end_of(member, boot, self.status().feature_level), timeout_s)
+        left = seconds_left(timeout_s)
+        with self._telling("process_end", member=str(member), boot=str(boot)):
+            answer = self._ask(end_of(member, boot, self.status().feature_level), left())
+            while answer.result:
+                answer = self._ask(end_of(member, boot, self.status().feature_level), left())
+        return answer
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):

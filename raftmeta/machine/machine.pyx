@@ -470,11 +470,13 @@ cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
     return OK
 
 # The process is gone: its sessions end, so that nothing that it still has on the way takes effect, and so do the leases
-# that it alone kept. Leases whose keys would make the entry too large are left: the leader names the process again.
+# that it alone kept. Leases whose keys would make the entry too large are left, and the answer says how many: the process
+# is named again.
 cdef status_t _end_process(Machine* machine) noexcept nogil:
     cdef const Command* command = &machine.command
     cdef Vec[uint64_t]* ids = &machine.left_behind
     cdef Lease* lease
+    cdef uint64_t left = 0
     cdef status_t status = OK
     cdef size_t i
     ids.clear()
@@ -491,12 +493,13 @@ cdef status_t _end_process(Machine* machine) noexcept nogil:
         lease = leases_find(&machine.leases, ids.data[i])
         if (machine.plan.changes.size
                 and machine.plan.changes.size + lease.key_count + lease.parent_count > CHANGES_MAX):
+            left += 1
             continue
         mark(MARK_LEASE_OF_DEAD_PROCESS)
         status = _plan_end(machine, lease)
         if status != OK:
-            break
-    return status
+            return status
+    return result_unsigned(&machine.transaction.body, left)
 
 # A token comes with its lease and goes with it. The speaker may leave its own name out.
 cdef status_t _change_rights(Machine* machine) noexcept nogil:

@@ -354,7 +354,9 @@ def test_what_the_process_itself_administers_is_recorded(trail: Audited) -> None
         trail.node.transfer("nobody", timeout_s=1)
     with pytest.raises(raftmeta.RaftmetaError):
         trail.node.remove_member("nobody", timeout_s=1)
+    trail.node.report_dead(trail.node.status().id + 1, 1)
     assert trail.told(principal="process", operation="snapshot", verdict="ok")
+    assert trail.told(principal="process", operation="process_end", member=str(trail.node.status().id + 1), boot="1")
     assert trail.told(principal="process", operation="transfer", name="nobody")[0]["verdict"] != "ok"
     assert "nobody" in trail.told(principal="process", operation="member_change")[0]["change"]
     assert trail.told(principal="process", operation="auth_enable", verdict="ok")

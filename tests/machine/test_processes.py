@@ -120,14 +120,16 @@ def test_a_process_without_member_or_boot_is_nonsense(machine: Machine, process:
 
 
 def test_more_keys_than_an_entry_may_change_go_in_several(machine: Machine) -> None:
-    """The sessions end with the first; the leader names the process until nothing of it is left."""
+    """The sessions end with the first; the process is named until the answer says that no lease is left."""
     for lease in (1, 2):
         assert machine.apply(c.grant(lease, 1000, session=5, sequence=lease)).status == c.OK
         puts = [c.put(b"%d-%05d" % (lease, number), lease=lease) for number in range(6000)]
         assert machine.txn(*puts).status == c.OK
-    assert machine.apply(c.end_process(MEMBER, BOOT)).changed == 6000
+    answer = machine.apply(c.end_process(MEMBER, BOOT))
+    assert (answer.changed, answer.body) == (6000, 1)
     assert machine.txn(c.put(b"late"), session=5, sequence=9).status == c.SESSION_UNKNOWN
-    assert machine.apply(c.end_process(MEMBER, BOOT)).changed == 6000
+    answer = machine.apply(c.end_process(MEMBER, BOOT))
+    assert (answer.changed, answer.body) == (6000, 0)
     assert machine.keys() == []
 
 
