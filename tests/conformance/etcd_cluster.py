@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,9 @@ class EtcdCluster(RealServers):
     ports_each = 2
 
     def command(self, number: int, data: Path) -> list[str]:
-        client, peer = (f"http://127.0.0.1:{port}" for port in self.ports[number])
-        peers = {f"n{one}": f"http://127.0.0.1:{ports[1]}" for one, ports in self.ports.items()}
-        told = {
-            "name": f"n{number}",
-            "data-dir": data / "data",
-            "listen-client-urls": client,
-            "advertise-client-urls": client,
-            "listen-peer-urls": peer,
-            "initial-advertise-peer-urls": peer,
-            "initial-cluster": ",".join(f"{name}={url}" for name, url in peers.items()),
-            "initial-cluster-token": self.folder.name,
-            "log-level": "warn",
-        }
-        return [str(etcd()), *(f"--{name}={value}" for name, value in told.items())]
+        client = f"127.0.0.1:{self.ports[number][0]}"
+        peers = {f"n{one}": f"127.0.0.1:{ports[1]}" for one, ports in self.ports.items()}
+        return etcd_command(f"n{number}", data / "data", client, peers)
 
     def is_serving(self, number: int) -> bool:
         """It answers, and knows a leader."""
@@ -45,16 +35,38 @@ class EtcdCluster(RealServers):
         return bool(status) and status.get("leader") == status["header"]["member_id"]
 
     def _status(self, number: int) -> dict[str, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[number][0], timeout=ASK_S)
-        try:
-            connection.request("POST", "/v3/maintenance/status", body=b"{}")
-            answer = connection.getresponse()
-            body = answer.read()
-            return dict(json.loads(body)) if answer.status == http.client.OK else {}
-        except (OSError, http.client.HTTPException):
-            return {}
-        finally:
-            connection.close()
+        return etcd_status(f"127.0.0.1:{self.ports[number][0]}")
+
+
+def etcd_command(name: str, data: Path, client: str, peers: Mapping[str, str]) -> list[str]:
+    """The program of one server. client: the address for clients. peers: of all members, by name."""
+    told = {
+        "name": name,
+        "data-dir": data,
+        "listen-client-urls": f"http://{client}",
+        "advertise-client-urls": f"http://{client}",
+        "listen-peer-urls": f"http://{peers[name]}",
+        "initial-advertise-peer-urls": f"http://{peers[name]}",
+        "initial-cluster": ",".join(f"{one}=http://{address}" for one, address in peers.items()),
+        "initial-cluster-token": "-".join(sorted(peers.values())),
+        "log-level": "warn",
+    }
+    return [str(etcd()), *(f"--{setting}={value}" for setting, value in told.items())]
+
+
+def etcd_status(address: str) -> dict[str, Any]:
+    """What a server says of itself; empty while it does not answer."""
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=ASK_S)
+    try:
+        connection.request("POST", "/v3/maintenance/status", body=b"{}")
+        answer = connection.getresponse()
+        body = answer.read()
+        return dict(json.loads(body)) if answer.status == http.client.OK else {}
+    except (OSError, http.client.HTTPException):
+        return {}
+    finally:
+        connection.close()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 Clients of Kafka run on a real Kafka: ./build.sh doors --on kafka.
 
 software       which programs, and where they are fetched to
-servers        three servers of either kind, killed and started again
-acceptance     unmodified clients: kazoo's suite, Curator, zkCli, Spark, ClickHouse, Patroni, Kafka
+servers        three servers of either kind, killed and started again; etcd_servers those for etcd's clients
+patroni_members Patroni with PostgreSQL, over any servers, and a recorder beside
+acceptance     unmodified clients: kazoo's suite, Curator, zkCli, Spark, ClickHouse, Patroni, Kafka, etcd
 jute           the protocol's frames as text, with ids, zxids and times masked
 tap            a proxy that keeps that text
 raw            a session that sends exactly what it is told

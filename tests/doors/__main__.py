@@ -10,6 +10,9 @@ python -m tests.doors traces --on zookeeper --write     write the lines that are
 python -m tests.doors etcd                  the back end etcd:// on real servers of etcd
 python -m tests.doors etcd_door             etcdctl on the etcd door and on a real etcd: both say the same
 python -m tests.doors etcd_clients          etcd's recipes in Go, etcd3gw and etcd:// on three nodes with etcd doors
+python -m tests.doors etcd_kills            etcd's recipes in Go while servers are killed
+python -m tests.doors patroni_etcd          Patroni with PostgreSQL over its etcd3 section, on nodes with etcd doors
+python -m tests.doors --on etcd             clients of etcd on a real etcd 3.7, which proves the programs
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
 python -m tests.doors groups --on kafka --only "java|aiokafka"      only these clients
 python -m tests.doors groups --on raftmeta  the same clients on three nodes of raftmeta with a Kafka door
@@ -49,13 +52,14 @@ LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
-OF_ETCD_DOOR = ("etcd_door", "etcd_clients")
+OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "patroni_etcd")
+OF_ETCD = ("etcd_kills", "patroni_etcd")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups", "topics", "group_table")
 OF_KAFKA_DOOR = ("groups", "records", "topics", "broker", "group_table")
-KAFKA_KINDS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR}
+KINDS_OF_OTHERS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR, "etcd": OF_ETCD}
 NAMES_OF_ALL = (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, "records", "broker")
 
 
@@ -68,7 +72,7 @@ def arguments() -> argparse.Namespace:
         help=f"of {', '.join(NAMES_OF_ALL)}",
     )
     parser.add_argument(
-        "--on", choices=sorted([*KINDS, *KAFKA_KINDS]), default="door", help="the servers; door by default"
+        "--on", choices=sorted([*KINDS, *KINDS_OF_OTHERS]), default="door", help="the servers; door by default"
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
     parser.add_argument(
@@ -81,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
+    known = KINDS_OF_OTHERS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options
@@ -124,7 +128,7 @@ def main() -> int:
     began_s = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="raftmeta-doors-"))
     trials = []
-    for name in options.names or KAFKA_KINDS.get(options.on, NAMES):
+    for name in options.names or KINDS_OF_OTHERS.get(options.on, NAMES):
         place = folder / name
         place.mkdir()
         trial = Trial(name, options.on, place, minutes=options.minutes)

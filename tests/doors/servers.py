@@ -215,20 +215,24 @@ class ZooKeeperServers(Servers):
 
 
 class NodeServers(Servers):
-    """Nodes of raftmeta whose door for ZooKeeper's clients is open. settings: of Config."""
+    """Nodes of raftmeta whose door for ZooKeeper's clients is open. settings: of Config.
+
+    door: the setting of a node that opens its door. defaults: settings of Config for it.
+    """
 
     name = "door"
     can_be_cut_off = True
+    door = "zookeeper_listen"
+    defaults: Mapping[str, Any] = {"zookeeper_tick_s": TICK_MS / 1000, "zookeeper_extended_types": True}
 
     def __init__(self, folder: Path, *, members: int = MEMBERS, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder, members=members)
         names = [f"n{number}" for number in range(members)]
-        defaults = {"zookeeper_tick_s": TICK_MS / 1000, "zookeeper_extended_types": True}
-        self.cluster = Cluster(folder, names=names, **{**defaults, **(settings or {})})
+        self.cluster = Cluster(folder, names=names, **{**self.defaults, **(settings or {})})
         self.nodes = list(self.cluster.nodes.values())
         for node, address in zip(self.nodes, self.addresses, strict=True):
             name, peers, place, config, *listens = node.arguments
-            node.arguments = (name, peers, place, {**config, "zookeeper_listen": address}, *listens)
+            node.arguments = (name, peers, place, {**config, self.door: address}, *listens)
 
     def start_all(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ KAZOO_SUITE = (
 # The interpreter that Debian's user `postgres` may run, too: one below a home may be closed to it.
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 PATRONI_VERSION = "4.1.5"
-PATRONI = (f"patroni[psycopg3,zookeeper]=={PATRONI_VERSION}", "psycopg[binary]>=3.2", f"kazoo=={KAZOO_VERSION}")
+PATRONI = (f"patroni[psycopg3,zookeeper,etcd3]=={PATRONI_VERSION}", "psycopg[binary]>=3.2", f"kazoo=={KAZOO_VERSION}")
 
 
 class Missing(Exception):
@@ -298,7 +298,7 @@ def patroni() -> Path:
         with tempfile.TemporaryDirectory() as scratch:
             run_program([*command, "--target", folder, *PATRONI], log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
-    return _made(f"patroni-{PATRONI_VERSION}-{os.path.realpath(DEBIAN_PYTHON).rpartition('/')[2]}", fetch)
+    return _made(f"patroni-stores-{PATRONI_VERSION}-{os.path.realpath(DEBIAN_PYTHON).rpartition('/')[2]}", fetch)
 
 
 def postgresql() -> Path:

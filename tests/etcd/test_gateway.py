@@ -48,6 +48,13 @@ def test_version_and_health_are_there_for_programs_that_look(port: int) -> None:
         assert etcd.look("/nothing") == (404, {"code": 5, "message": "Not Found", "details": []})
 
 
+def test_a_look_with_a_body_is_answered_and_the_connection_goes_on(port: int) -> None:
+    """Patroni sends one along with its first question."""
+    asked = b"GET /version HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    told = answers_to(port, asked * 2, 2)
+    assert [(status, "etcdserver" in json.loads(text)) for status, text in told] == [(200, True)] * 2
+
+
 def test_paths_and_methods_that_are_not_there_are_refused(port: int) -> None:
     with Gateway(port) as etcd, pytest.raises(Refused) as refused:
         etcd.ask("kv/nothing")
