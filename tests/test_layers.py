@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("aio", "clients", "doctor", "faults", "prometheus", "snapshot"),
     ("node", "recovery"),
     ("backends", "sim"),
-    ("metastore", "rest"),
+    ("dashboard", "metastore", "rest"),
     ("",),  # raftmeta/__init__.py: the public names
     ("compat", "conformance", "migrate", "testing"),
     ("spark",),
@@ -62,6 +62,7 @@ PUBLIC_PARTS = {
     "config",
     "conformance",
     "coordinator",
+    "dashboard",
     "doctor",
     "errors",
     "faults",

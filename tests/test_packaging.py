@@ -26,7 +26,8 @@ import pytest
 from release import sbom, wheels
 from tests.lint.sources import ROOT, module_name, source_files
 
-SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp")
+PAGE_SUFFIXES = (".css", ".html", ".js", ".svg")  # of the dashboard
+SOURCE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi", ".hpp", *PAGE_SUFFIXES)
 DEPENDENCIES = ("lmdb", "msgpack")
 INSTALLED_BYTES_MAX = 17_000_000
 # These import what comes with an extra of pyproject.toml. pytest brings its own plug-in.
@@ -36,6 +37,7 @@ NEED_AN_EXTRA = (
     "raftmeta.backends.zookeeper",
     "raftmeta.migrate.live",
     "raftmeta.cli.",
+    "raftmeta.dashboard",
     "raftmeta.prometheus",
     "raftmeta.rest",
     "raftmeta.security.pki",
@@ -161,16 +163,16 @@ def test_the_sdist_carries_what_a_packager_needs(unpacked: Path) -> None:
 
 
 def test_the_wheel_has_modules_stubs_and_headers_only(wheel: Path) -> None:
-    """Compiled modules, Python, stubs and headers of one package, and its metadata; no C++, no test, no .pyx."""
+    """Compiled modules, Python, stubs, headers, a page, and the metadata of one package; no C++, no test, no .pyx."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
     assert {name.split("/")[0].split("-")[0] for name in names} == {"raftmeta"}
     suffixes = {Path(name).suffix for name in names if name.startswith("raftmeta/")}
-    assert suffixes == {".hpp", ".pxd", ".py", ".pyi", ".so", ".typed"}
+    assert suffixes == {".hpp", ".pxd", ".py", ".pyi", ".so", ".typed", *PAGE_SUFFIXES}
     compiled = {name.split(".")[0] for name in names if name.endswith(".so")}
     assert compiled == {module_name(path).replace(".", "/") for path in source_files(".pyx")}
-    headers = {str(path.relative_to(ROOT)) for path in source_files(".pxd", ".pyi", ".hpp")}
-    assert headers <= set(names)
+    others = {str(path.relative_to(ROOT)) for path in source_files(".pxd", ".pyi", ".hpp", *PAGE_SUFFIXES)}
+    assert others <= set(names)
 
 
 def test_the_wheel_carries_no_symbols(wheel: Path) -> None:

@@ -23,6 +23,7 @@ FILES = {
     "check": ("check",),
     "cluster": ("status", "hash", "transfer"),
     "conformance": ("tck", "tck-matrix"),
+    "dashboard": ("dashboard",),
     "doctor": ("doctor",),
     "groups": ("group",),
     "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),

@@ -10,7 +10,6 @@ node of the cluster answers any request, and a client goes on at another one.
 
 from __future__ import annotations
 
-import errno
 import socket
 import threading
 from pathlib import Path
@@ -19,15 +18,15 @@ from typing import Self
 
 import uvicorn
 
+from raftmeta.common.listening import check_reach, listening
 from raftmeta.config import Address
-from raftmeta.errors import AddressInUse, ConfigError
+from raftmeta.errors import ConfigError
 from raftmeta.rest.app import make_app
 from raftmeta.rest.routes import document
 
 __all__ = ["RestServer", "document", "make_app", "serve"]
 
 END_S = 5.0
-BACKLOG = 1024
 
 
 class RestServer:
@@ -87,12 +86,7 @@ def serve(
     where = Address.parse(address, "http")
     if (certificate is None) != (key is None) or (authorities is not None and certificate is None):
         raise ConfigError("http: certificate and key: give both or none, and both with authorities", field="http")
-    if not where.is_loopback and certificate is None and not insecure:
-        raise ConfigError(
-            f"http: {where} is reachable from other machines, and passwords would go there in the clear; "
-            "give certificate and key, or set insecure=True",
-            field="http",
-        )
+    check_reach(where, "http", has_certificate=certificate is not None, insecure=insecure)
     config: dict[str, object] = {}
     if certificate is not None:
         config = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
@@ -100,14 +94,4 @@ def serve(
         import ssl  # a fifth of what it takes to import this module, for whoever has authorities
 
         config |= {"ssl_ca_certs": str(authorities), "ssl_cert_reqs": ssl.CERT_REQUIRED}
-    return RestServer(url, _listening(where), config, cluster)
-
-
-def _listening(where: Address) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((where.host, where.port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise AddressInUse(f"http: another socket listens on {where}", address=str(where), field="http") from None
-        raise ConfigError(f"http: {where}: {error.strerror}", field="http") from None
+    return RestServer(url, listening(where, "http"), config, cluster)

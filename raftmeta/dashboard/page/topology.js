@@ -1,0 +1,74 @@
+// The members as a picture: each has a fixed place on a ring, the leader is filled, and lines show who reaches whom.
+import { $, el, number, svg } from "./parts.js";
+
+const RADIUS = 24;
+const HEIGHT = 300;
+const LAG_SHOWN = 100; // less is on its way at any moment
+
+export function stateWords(member) {
+  if (member.state === "away") return "away";
+  if (member.state === "connected") return "connected, not asked";
+  if (member.is_ready === false) return `${member.process}, not ready`;
+  return "answers";
+}
+
+export function roleWords(member) {
+  if (member.is_leader) return "leader";
+  if (member.role === "") return "no member";
+  if (member.role !== "voter") return member.role;
+  return member.protocol_role || "voter";
+}
+
+// Whether both ends see their connection; an end that was not asked says nothing.
+function isCut(left, right) {
+  const told = [left.links?.[right.name], right.links?.[left.name]].filter((up) => up !== undefined);
+  return left.state === "away" || right.state === "away" || told.some((up) => !up);
+}
+
+function shorten(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
+// Places on an ellipse, stretched to the whole of the box.
+function onRing(count, width, many) {
+  if (count === 1) return [[width / 2, HEIGHT / 2 - 12]];
+  const ring = [...Array(count).keys()].map((index) => -Math.PI / 2 + (2 * Math.PI * index) / count).map((angle) => [Math.cos(angle), Math.sin(angle)]);
+  const across = Math.min(width / 2 - 80, many ? 420 : 260);
+  const [top, bottom] = [44, HEIGHT - 78];
+  const heights = ring.map(([, y]) => y);
+  const [least, most] = [Math.min(...heights), Math.max(...heights)];
+  return ring.map(([x, y]) => [width / 2 + across * x, most > least ? top + ((bottom - top) * (y - least)) / (most - least) : HEIGHT / 2]);
+}
+
+export function drawTopology(members) {
+  const box = $("topology");
+  const width = Math.max(320, box.clientWidth);
+  const many = members.length > 9;
+  const places = onRing(members.length, width, many);
+  const lines = [];
+  for (let one = 0; one < members.length; one += 1) {
+    for (let other = one + 1; other < members.length; other += 1) {
+      const leads = members[one].is_leader || members[other].is_leader;
+      if (many && !leads) continue;
+      const [from, to] = members[other].is_leader ? [other, one] : [one, other];
+      const kind = isCut(members[one], members[other]) ? "link cut" : leads ? "link lead" : "link";
+      lines.push(svg("line", { class: kind, x1: places[from][0], y1: places[from][1], x2: places[to][0], y2: places[to][1] }));
+    }
+  }
+  const discs = members.map((member, index) => disc(member, places[index], many ? 15 : RADIUS, many));
+  box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "Topology" }, ...lines, ...discs));
+  $("topology-legend").replaceChildren(el("span", {}, members.some((member) => member.state === "away") ? "dashed red: no connection" : ""));
+}
+
+function disc(member, [x, y], radius, many) {
+  const kinds = [member.is_leader ? "leads" : "", member.state === "away" ? "away" : ""].filter(Boolean).join(" ");
+  const lag = member.lag >= LAG_SHOWN ? `, lag ${number(member.lag)}` : "";
+  return svg("g", { class: kinds },
+    svg("title", {}, `${member.name}: ${roleWords(member)}, ${stateWords(member)}`),
+    member.is_leader ? svg("circle", { class: "halo", cx: x, cy: y, r: radius + 8 }) : null,
+    svg("circle", { class: `disc${member.role === "voter" ? "" : " learner"}`, cx: x, cy: y, r: radius }),
+    svg("text", { class: "letter", x, y }, [...member.name].slice(0, 2).join("")),
+    svg("text", { class: "label", x, y: y + radius + (member.is_leader ? 24 : 17) }, shorten(member.name, many ? 12 : 20)),
+    many ? null : svg("text", { class: "note", x, y: y + radius + (member.is_leader ? 39 : 32) }, member.state === "away" ? "away" : `${roleWords(member)}${lag}`));
+}
