@@ -24,6 +24,7 @@ FILES = {
     "cluster": ("status", "hash", "transfer"),
     "conformance": ("tck", "tck-matrix"),
     "doctor": ("doctor",),
+    "explain": ("explain",),
     "groups": ("group",),
     "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),
     "members": ("member",),
