@@ -53,6 +53,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "reconnect_max_s": (0.001, 600.0),
     "close_timeout_s": (0.1, 600.0),
     "host_watchdog_s": (0.0, 3600.0),
+    "flight_recorder_bytes": (0, 256 * _MIB),
     "client_connections_max": (1, 1_000_000),
     "client_unbound_connections_max": (1, 1_000_000),
     "client_unbound_per_address_max": (1, 1_000_000),
@@ -115,6 +116,8 @@ class Config:
         loses its place, at most that time and the lease's ttl later. 0: keep them alive whatever the host does.
     leases_end_with_process: end this node's leases as soon as its process is provably gone (docs/leases.md "When the
         process is gone"). Without it they stay until their time is over.
+    flight_recorder_bytes: size of the file in the folder that keeps what the node saw last, for `raftmeta explain`
+        (docs/explain.md): 64 KiB or more. 0: nothing is recorded.
     close_timeout_s: how long close() takes at most. A quarter of it may go to leaving groups and elections, another
         one to the wait for a new leader, and the rest belongs to the disk.
     local_clients: serve clients of this machine on a Unix socket in the folder, for this user only.
@@ -181,6 +184,7 @@ class Config:
     reconnect_max_s: float = 1.0
     close_timeout_s: float = 10.0
     host_watchdog_s: float = 0.0
+    flight_recorder_bytes: int = _MIB
     leases_end_with_process: bool = True
     client_connections_max: int = 10_000
     client_unbound_connections_max: int = 1024
@@ -227,6 +231,11 @@ class Config:
         )
         _check_relation(4 * self.segment_bytes <= self.wal_bytes_max, "wal_bytes_max", "at least 4 x segment_bytes")
         _check_relation(self.outstanding_max <= self.session_window, "outstanding_max", "at most session_window")
+        _check_relation(
+            self.flight_recorder_bytes == 0 or self.flight_recorder_bytes >= 64 * _KIB,
+            "flight_recorder_bytes",
+            "0, or at least 64 KiB",
+        )
         _check_relation(self.reconnect_min_s <= self.reconnect_max_s, "reconnect_max_s", "at least reconnect_min_s")
         _check_relation(
             self.append_bytes_max <= self.inflight_bytes_max, "inflight_bytes_max", "at least append_bytes_max"

@@ -178,7 +178,8 @@ class Page:
     ) -> Rule:
         """Strike calls of these kinds on files whose path has `path` in it, from now on.
 
-        path: "a*b" matches what has a in it and ends with b; a folder that is synced is a file here, too.
+        path: "a*b" matches what has a in it and ends with b; a folder that is synced is a file here, too. The file of a
+        node's flight recorder is met by its own name only.
         value: see Action. skip: so many matching calls pass first; count: of how many after them each may be struck,
         0: all. chance: the probability of each, from 0 to 1. Raises ShimError: no room for another rule, a long path.
         """

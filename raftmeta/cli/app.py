@@ -25,6 +25,7 @@ FILES = {
     "conformance": ("tck", "tck-matrix"),
     "dashboard": ("dashboard",),
     "doctor": ("doctor",),
+    "explain": ("explain",),
     "groups": ("group",),
     "keys": ("get", "put", "del", "range", "txn", "watch", "lease"),
     "members": ("member",),

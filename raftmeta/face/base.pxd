@@ -56,7 +56,7 @@ cdef class NodeBase:
     cdef WatchCallbacks callbacks       # None: no watch had one yet
     cdef object losses          # common.shared_threads.Losses of leases; None: nobody wanted to be told of one yet
     cdef Turnstile turnstile    # threads with news of their watches pass it one by one, each when it has the GIL
-    cdef object watched         # ends the thread of Config.host_watchdog_s; None without one
+    cdef object watched         # face.host.HostWatch, whose thread looks whether Python goes on; None without one
     cdef object faces           # asyncio faces: a fork child closes their descriptors too
     cdef bytes link_faults      # LinkFaults that hold from the start on (loop/faults); empty but in tests
     cdef object __weakref__

@@ -10,7 +10,10 @@ Why sequences arrive in order: a command is encoded with the next sequence and p
 import os
 import threading
 import weakref
+from functools import partial
 from importlib import import_module
+from logging import getLogger
+from signal import SIG_BLOCK, pthread_sigmask, valid_signals
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
@@ -33,6 +36,7 @@ from raftmeta.face.answers cimport (PURPOSE_NOTHING, PURPOSE_WATCH, answer_of, d
                                     purpose_wants_body, raise_status, raise_unless_ok)
 from raftmeta.face.checkpoints cimport Checkpoints
 from raftmeta.face.door cimport DOORS_MAX, DoorBlock, OpenDoor, open_doors, take_doors
+from raftmeta.face.host cimport HostWatch
 from raftmeta.face.links cimport id_of_link
 from raftmeta.face.listening cimport open_clients
 from raftmeta.face.problems cimport not_ready_error, problems_of
@@ -85,6 +89,10 @@ cdef enum:
     WATCHDOG_LOOKS = 5                      # the host is to be seen so often within Config.host_watchdog_s
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
     TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
+
+WATCH_HOST_S = 0.05         # between two looks whether the host's Python goes on
+
+_LOG = getLogger("raftmeta")
 
 # Nodes that run in this process, for its fork children only.
 _running_nodes = weakref.WeakSet()
@@ -213,11 +221,7 @@ cdef class NodeBase:
                 self.certificates.start(self)
             if self.kafka_host is not None:
                 self.kafka_host.start(self)
-            if self.config.host_watchdog_s:
-                self.watched = threading.Event()
-                threading.Thread(target=_show_progress,
-                                 args=(weakref.ref(self), self.watched, self.config.host_watchdog_s),
-                                 name="raftmeta-host", daemon=True).start()
+            self.watched = _host_watch(self)
         except BaseException:
             self.end(boot_now_ns() + self.close_timeout_ns)
             raise
@@ -781,14 +785,31 @@ cdef class NodeBase:
         return 0
 
 
-def _show_progress(node_ref, ended, double watchdog_s):
+# None: there is neither a watchdog nor a recorder.
+cdef HostWatch _host_watch(NodeBase node):
+    cdef HostWatch watched
+    cdef bint records = node.loop.recorder.ring != NULL
+    cdef double watchdog_s = node.config.host_watchdog_s
+    if node.loop.recorder.error != 0:
+        _LOG.warning("flight_recorder_off node=%s: %s", node.identity.name, os.strerror(node.loop.recorder.error))
+    if not watchdog_s and not records:
+        return None
+    watched = HostWatch(partial(_show_progress, weakref.ref(node)),
+                        min(watchdog_s / WATCHDOG_LOOKS or WATCH_HOST_S, WATCH_HOST_S), records)
+    watched.thread.start()
+    return watched
+
+
+def _show_progress(node_ref, HostWatch watched):
     """The thread whose only work is to run: what keeps it from running keeps the host from working."""
     cdef NodeBase node
-    while not ended.wait(watchdog_s / WATCHDOG_LOOKS):
+    pthread_sigmask(SIG_BLOCK, valid_signals())
+    while not watched.sleep():
         node = node_ref()
         if node is None or node.loop == NULL:
             return
         store_release(&node.loop.engine.leases.host_ns, boot_now_ns())
+        watched.record(node.loop.recorder.ring)
         node = None
 
 
@@ -804,7 +825,7 @@ cdef class _Ending:
     cdef Checkpoints checkpoints
     cdef WatchCallbacks callbacks
     cdef set attached
-    cdef object watched
+    cdef HostWatch watched
     cdef object trail           # native threads push into its rings as long as they run
     cdef uint64_t timeout_ns
 
@@ -816,7 +837,7 @@ cdef class _Ending:
         cdef bint has_ended
         cdef int i
         if self.watched is not None:
-            self.watched.set()
+            self.watched.end()
         # Clients go first, so that nothing is submitted to a loop that ends.
         with nogil:
             has_ended = self.clients == NULL or clients_stop(self.clients, _left_ns(deadline_ns))
@@ -838,6 +859,12 @@ cdef class _Ending:
         while self.trail is not None:
             try:
                 self.trail.end(_left_ns(deadline_ns) / 1e9)
+                break
+            except BaseException as error:
+                raised = error
+        while self.watched is not None and not self.watched.thread.is_this():
+            try:
+                self.watched.thread.wait(_left_ns(deadline_ns) / 1e9)
                 break
             except BaseException as error:
                 raised = error

@@ -36,6 +36,7 @@ cdef enum:
 cdef int fill_loop(Loop* loop, object config, object identity) except -1:
     _fill_config(&loop.engine.config, config, identity)
     loop.engine.divergence.interval = TUNE_STATE_INTERVAL
+    loop.recorder.bytes = config.flight_recorder_bytes
     _fill_limits(loop, config)
     return _add_peers(loop, identity)
 

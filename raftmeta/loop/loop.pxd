@@ -4,6 +4,7 @@
 #     write thread    the log (loop/write_thread)
 #     opening thread  reads the log while loop_open loads the checkpoint, and ends with it
 #     memory thread   the next piece of memory for the state (native/pieces)
+#     flight thread   carries what the others recorded to a file (flight/ring)
 #     callers         any thread: encode, submit, wait on a ticket; read the published state of the machine
 #
 # Order of life: loop_create, settings into loop.engine.config and loop_add_peer, loop_open (folder, identity, log),
@@ -16,6 +17,7 @@ from raftmeta.engine.state cimport Engine, EngineCounters, Inbound
 from raftmeta.engine.submission cimport Submission
 from raftmeta.loop.event_log cimport EventLog
 from raftmeta.loop.faults cimport Faults
+from raftmeta.loop.recorder cimport Recorder
 from raftmeta.loop.tickets cimport Ticket, Wakeups
 from raftmeta.loop.write_thread cimport WriteThread
 from raftmeta.machine.machine cimport MachineStatus
@@ -160,6 +162,7 @@ cdef struct Loop:
     Published[LinkTable] links
     Published[Membership] membership
     EventLog* event_log
+    Recorder recorder
 
 cdef Loop* loop_create(uint64_t seed) noexcept nogil            # NULL: no memory or no descriptors
 cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length, const uint8_t* address,

@@ -39,10 +39,13 @@ from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPP
 from raftmeta.engine.submission cimport (AWAIT_FOLLOWER, AWAIT_MEMBERSHIP, AWAIT_SNAPSHOT, AWAIT_USERS,
                                          SUBMIT_SET_FAULTS, submission_is_awaited, submission_is_command,
                                          submission_payload)
-from raftmeta.loop.event_log cimport (EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED, event_log_close, event_log_create,
-                                      event_log_drop, event_log_write)
+from raftmeta.flight.ring cimport (FLIGHT_SYNC, FLIGHT_WRITE, flight_begin_life, flight_close_in_child, flight_destroy,
+                                   flight_open, flight_start, flight_stop)
+from raftmeta.loop.event_log cimport (EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED, NodeEvent, event_log_close,
+                                      event_log_create, event_log_drop, event_log_read, event_log_write)
 from raftmeta.loop.faults cimport (FAULT_CUT_FROM, FAULT_CUT_TO, faults_are_cut, faults_cut_name, faults_release,
                                    faults_send, faults_send_late, faults_set)
+from raftmeta.loop.recorder cimport recorder_disk, recorder_end, recorder_event, recorder_seen, recorder_turn
 from raftmeta.loop.tickets cimport WatchSignal, ticket_claim, ticket_done, wakeups_flush, watch_signal_tell
 from raftmeta.loop.write_thread cimport (write_thread_abort, write_thread_ring, write_thread_start, write_thread_stop,
                                          write_thread_submit)
@@ -61,7 +64,7 @@ from raftmeta.net.transport cimport (transport_clear, transport_close, transport
                                      transport_nudge, transport_reset, transport_resolved, transport_send,
                                      transport_tick, transport_unwant, transport_want)
 from raftmeta.net.transport_state cimport TransportPort, transport_wake_at
-from raftmeta.ports cimport beside_work
+from raftmeta.ports cimport DiskPort, beside_work, file_t
 from raftmeta.raft.genesis cimport GenesisPeer
 from raftmeta.raft.types cimport MEMBERS_MAX, index_t
 from raftmeta.security.contexts cimport tls_port_release, tls_port_take
@@ -166,6 +169,38 @@ cdef void _event(void* self, uint8_t type, uint64_t a, uint64_t b, uint64_t c) n
         c = b >> 32
         b = <uint32_t>b
     event_log_write(loop.event_log, type, a, b, c)
+    recorder_event(&loop.recorder, &loop.engine, type, a, b, c)
+
+
+# The loop whose disk this is. The loop stands at any address here; only where its disk stands in it counts.
+cdef inline Loop* _loop_of(void* disk) noexcept nogil:
+    cdef Loop* somewhere = <Loop*>sizeof(Loop)
+    return <Loop*>(<uint8_t*>disk - (<uint8_t*>&somewhere.disk - <uint8_t*>somewhere))
+
+
+cdef status_t _sync(void* self, file_t file) noexcept nogil:
+    cdef Loop* loop = _loop_of(self)
+    cdef uint64_t begun_ns = boot_now_ns()
+    cdef status_t status = loop.recorder.disk.sync(self, file)
+    recorder_disk(&loop.recorder, FLIGHT_SYNC, begun_ns, status)
+    return status
+
+
+cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* parts, size_t count) noexcept nogil:
+    cdef Loop* loop = _loop_of(self)
+    cdef uint64_t begun_ns = boot_now_ns()
+    cdef status_t status = loop.recorder.disk.write(self, file, offset, parts, count)
+    recorder_disk(&loop.recorder, FLIGHT_WRITE, begun_ns, status)
+    return status
+
+
+# The real disk, with its slow calls recorded.
+cdef DiskPort _disk_port(Loop* loop) noexcept nogil:
+    cdef DiskPort port = real_disk_port(&loop.disk)
+    loop.recorder.disk = port
+    port.sync = _sync
+    port.write = _write
+    return port
 
 
 cdef void _fill_ports(Loop* loop) noexcept nogil:
@@ -177,7 +212,7 @@ cdef void _fill_ports(Loop* loop) noexcept nogil:
     engine.random.next = _random_next
     engine.network.self = loop
     engine.network.send = _send
-    engine.disk = real_disk_port(&loop.disk)
+    engine.disk = _disk_port(loop)
     engine.beside.self = &loop.beside
     engine.beside.run = _beside_run
     engine.beside.wait = _beside_wait
@@ -542,7 +577,9 @@ cdef int _wait(Loop* loop, posix.epoll_event* events, bint more) noexcept nogil:
         store_shared(&loop.is_asleep, <uint32_t>1)
         if _has_work(loop):
             timeout_ms = 0
+    recorder_seen(&loop.recorder, <uint64_t>timeout_ms * 1_000_000)
     count = posix.epoll_wait(loop.epoll, events, TUNE_EVENTS_PER_WAIT, timeout_ms)
+    recorder_seen(&loop.recorder, 0)
     store_shared(&loop.is_asleep, <uint32_t>0)
     return count
 
@@ -624,6 +661,7 @@ cdef void* _loop_main(void* argument) noexcept nogil:
         _take_finished_jobs(loop, &loop.jobs_done)
         _look_at_disk(loop)
         engine_run(&loop.engine, &more)
+        recorder_turn(&loop.recorder, &loop.engine)
         if load_shared(&loop.is_aborted):
             break           # what this turn said stays here
         if loop.faults.late.size != 0:
@@ -646,6 +684,8 @@ cdef void _end(Loop* loop) noexcept nogil:
     _flush(loop)
     if load_shared(&loop.is_aborted):
         transport_reset(&loop.transport)
+    else:
+        recorder_end(&loop.recorder, &loop.engine)
     transport_close(&loop.transport)
     event_log_close(loop.event_log)
 
@@ -679,6 +719,20 @@ cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length
     return engine_add_peer(&loop.engine, name, name_length, address, address_length, is_self)
 
 
+# The folder is this node's for certain now. What happened before is in the event log.
+cdef void _open_recorder(Loop* loop) noexcept nogil:
+    cdef NodeEvent event
+    cdef uint64_t seen = 0
+    if loop.recorder.bytes == 0:
+        return
+    loop.recorder.ring = flight_open(loop.disk.directory, loop.recorder.bytes, loop.engine.config.name,
+                                     loop.engine.config.name_length, &loop.recorder.error)
+    flight_begin_life(loop.recorder.ring, loop.engine.boot, loop.engine.id)
+    while event_log_read(loop.event_log, seen, &event):
+        recorder_event(&loop.recorder, &loop.engine, event.type, event.a, event.b, event.c)
+        seen = event.number
+
+
 cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept nogil:
     cdef WalLimits limits
     cdef status_t status = real_disk_open(&loop.disk, path)
@@ -698,7 +752,10 @@ cdef status_t loop_open(Loop* loop, const char* path, uint64_t* holder) noexcept
                                     loop.engine.config.cluster_name, loop.engine.config.cluster_name_length)
     if loop.wal == NULL or loop.identity == NULL:
         return NO_MEMORY
-    return engine_boot(&loop.engine, loop.wal, loop.identity)
+    status = engine_boot(&loop.engine, loop.wal, loop.identity)
+    if status == OK:
+        _open_recorder(loop)
+    return status
 
 
 cdef status_t _init_transport(Loop* loop) noexcept nogil:
@@ -736,7 +793,8 @@ cdef status_t loop_start(Loop* loop, int listener) noexcept nogil:
     loop.writer.identity = loop.identity
     _publish(loop)
     real_disk_be_patient(&loop.disk)
-    status = write_thread_start(&loop.writer)
+    loop.recorder.is_watching = True
+    status = write_thread_start(&loop.writer) if flight_start(loop.recorder.ring) else NO_MEMORY
     if status == OK and thread_start(&loop.thread, _loop_main, loop, b"raftmeta-loop") != 0:
         status = NO_MEMORY
     loop.is_running = status == OK
@@ -756,7 +814,8 @@ cdef bint loop_stop(Loop* loop, uint64_t timeout_ns) noexcept nogil:
     if loop.is_running:
         loop.is_running = not thread_join(loop.thread, timeout_ns)
     real_disk_give_up(&loop.disk)       # nobody waits for its jobs any more
-    return not loop.is_running and write_thread_stop(&loop.writer, timeout_ns)
+    return (not loop.is_running and write_thread_stop(&loop.writer, timeout_ns)
+            and flight_stop(loop.recorder.ring, timeout_ns))
 
 
 cdef void loop_destroy(Loop* loop) noexcept nogil:
@@ -769,6 +828,7 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
     tls_port_release(&loop.tls)
     faults_release(&loop.faults)
     engine_release(&loop.engine)
+    flight_destroy(loop.recorder.ring)
     loop.pieces.close()
     loop.awaiting.release()
     free(loop.inbounds)
@@ -792,5 +852,6 @@ cdef void loop_destroy(Loop* loop) noexcept nogil:
 cdef void loop_close_in_child(Loop* loop) noexcept nogil:
     transport_close_in_child(&loop.transport)
     real_disk_close_in_child(&loop.disk)
+    flight_close_in_child(loop.recorder.ring)
     posix.close(loop.epoll)
     posix.close(loop.wake_fd)

@@ -123,12 +123,13 @@ cdef void campaign(Core* core, bint is_transfer) noexcept nogil:
 
 
 cdef void _become_pre_candidate(Core* core) noexcept nogil:
+    cdef member_id_t silent = core.leader
     core.role = PRE_CANDIDATE
     core.leader = 0
     core.votes_granted = own_bit(core)      # it would vote for itself; a pre-vote makes nothing durable
     core.votes_refused = 0
     mark(MARK_PRE_CANDIDATE)
-    trace(core, TRACE_BECAME_PRE_CANDIDATE, 0, 0)
+    trace(core, TRACE_BECAME_PRE_CANDIDATE, silent, core.is_early_campaign)
     _request_votes(core, PRE_VOTE)
     _count_votes(core)
 

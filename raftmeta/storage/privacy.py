@@ -31,7 +31,7 @@ OPEN_NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
 WRITABLE_BY_OTHERS = 0o022
 
 _OURS = re.compile(
-    r"identity|identity\.tmp|skipped|skipped\.tmp|lock|mark|spare|reserve|clients\.sock"
+    r"identity|identity\.tmp|skipped|skipped\.tmp|lock|mark|spare|reserve|flight\.ring|clients\.sock"
     r"|[0-9a-f]{16}\.(?:log|retired|sealed|sealed\.tmp|received)"
 )
 _CHECKPOINT = "checkpoint"

@@ -102,7 +102,7 @@ def test_nothing_of_the_host_is_taken(tmp_path: Path) -> None:
                 assert not os.get_inheritable(int(name))
         natives = set(os.listdir("/proc/self/task")) - tasks
         blocked = [Path(f"/proc/self/task/{task}/status").read_text() for task in natives]
-        assert len(natives) == 4  # loop, log, memory, checkpoint
+        assert len(natives) == 6  # loop, log, memory, checkpoint, flight, host
         for status in blocked:
             mask = int(next(line for line in status.splitlines() if line.startswith("SigBlk")).split()[1], 16)
             assert mask & (1 << (signal.SIGINT - 1))

@@ -1,0 +1,75 @@
+"""Which thread of this process held the GIL, and where it was.
+
+It decides by processor time: the thread that used most of it since the last look. CPython takes the GIL away from a
+thread as soon as its call into C has returned. So the stack of that thread still shows the call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import FrameType
+
+__all__ = ["Holders"]
+
+FRAMES_MAX = 8
+STACK_BYTES_MAX = 320
+TUNE_COST = 200  # a look costs at most one in so many parts of the time: a process may have thousands of threads
+
+
+class Holders:
+    """The processor time of all threads of Python, as of the last look."""
+
+    def __init__(self) -> None:
+        self._used: dict[int, int] = {}
+        self._next_ns = 0
+
+    def look(self) -> None:
+        """Remember how much of the processor each thread has used."""
+        begun_ns = time.monotonic_ns()
+        if begun_ns < self._next_ns:
+            return
+        self._used = dict(_used_by_threads())
+        self._next_ns = begun_ns + TUNE_COST * (time.monotonic_ns() - begun_ns)
+
+    def found(self) -> tuple[int, int, bytes]:
+        """The thread that used most since the last look, how many ns, and its stack, innermost first; 0: unknown."""
+        now = dict(_used_by_threads())
+        used = {thread: ns - self._used.get(thread, ns) for thread, ns in now.items()}
+        self._used = now
+        holder = max(used, key=used.__getitem__, default=0)
+        if not used.get(holder):
+            return 0, 0, b""
+        return holder, used[holder], _stack(holder).encode(errors="replace")[:STACK_BYTES_MAX]
+
+
+def _used_by_threads() -> list[tuple[int, int]]:
+    own = threading.get_native_id()
+    found = []
+    for thread in threading.enumerate():
+        number = thread.native_id
+        if number is None or number == own:
+            continue
+        try:
+            found.append((number, time.clock_gettime_ns(_clock_of(number))))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def _clock_of(thread: int) -> int:
+    """The clock of the processor time of a thread, as Linux makes it (MAKE_THREAD_CPUCLOCK, CPUCLOCK_SCHED)."""
+    return ~thread << 3 | 6
+
+
+def _stack(thread: int) -> str:
+    identities = {one.native_id: one.ident for one in threading.enumerate()}
+    frame: FrameType | None = sys._current_frames().get(identities.get(thread) or 0)
+    told: list[str] = []
+    while frame is not None and len(told) < FRAMES_MAX:
+        file = os.sep.join(frame.f_code.co_filename.split(os.sep)[-2:])
+        told.append(f"{frame.f_code.co_name} ({file}:{frame.f_lineno})")
+        frame = frame.f_back
+    return " < ".join(told)

@@ -1,0 +1,17 @@
+"""The flight recorder's ring as a Python object, for tests."""
+
+from __future__ import annotations
+
+class FlightFace:
+    """A ring over the file in a folder. Raises OSError."""
+
+    def __init__(self, folder: str, size_bytes: int, name: bytes) -> None: ...
+    def begin_life(self, boot: int, member: int) -> None: ...
+    def write(self, part: int, kind: int, a: int, b: int, c: int, d: int) -> None: ...
+    def text(self, part: int, text: bytes) -> None: ...
+    def write_many(self, part: int, kind: int, count: int) -> None:
+        """So many records, numbered from 0 by a, without the GIL."""
+
+    def start(self) -> bool: ...
+    def stop(self) -> bool:
+        """Carry everything and end the thread; False: it did not end."""

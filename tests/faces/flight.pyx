@@ -1,0 +1,48 @@
+"""The flight recorder's ring as a Python object, for tests."""
+import os
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from raftmeta.flight.ring cimport (FlightPart, FlightRing, flight_begin_life, flight_destroy, flight_open, flight_start,
+                                   flight_stop, flight_text, flight_write)
+
+
+cdef class FlightFace:
+    cdef FlightRing* ring
+
+    def __cinit__(self, str folder, uint64_t size_bytes, bytes name):
+        cdef int error = 0
+        cdef int directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.ring = flight_open(directory, size_bytes, <const uint8_t*>name, <uint8_t>len(name), &error)
+        finally:
+            os.close(directory)
+        if self.ring == NULL:
+            raise OSError(error, os.strerror(error))
+
+    def __dealloc__(self):
+        flight_destroy(self.ring)
+
+    def begin_life(self, uint64_t boot, uint64_t member):
+        flight_begin_life(self.ring, boot, member)
+
+    def write(self, int part, uint32_t kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d):
+        flight_write(self.ring, <FlightPart>part, kind, a, b, c, d)
+
+    def text(self, int part, bytes text):
+        flight_text(self.ring, <FlightPart>part, <const uint8_t*>text, len(text))
+
+    def write_many(self, int part, uint32_t kind, uint64_t count):
+        cdef uint64_t i
+        with nogil:
+            for i in range(count):
+                flight_write(self.ring, <FlightPart>part, kind, i, 0, 0, 0)
+
+    def start(self):
+        return bool(flight_start(self.ring))
+
+    def stop(self):
+        cdef bint has_ended
+        with nogil:
+            has_ended = flight_stop(self.ring, 10_000_000_000)
+        return bool(has_ended)
