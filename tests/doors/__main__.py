@@ -11,6 +11,8 @@ python -m tests.doors etcd                  the back end etcd:// on real servers
 python -m tests.doors etcd_door             etcdctl on the etcd door and on a real etcd: both say the same
 python -m tests.doors etcd_clients          etcd's recipes in Go, etcd3gw and etcd:// on three nodes with etcd doors
 python -m tests.doors etcd_kills            etcd's recipes in Go while servers are killed
+python -m tests.doors etcd_kubernetes       10,000 objects by the library that kube-apiserver asks etcd by
+python -m tests.doors etcd_suites           the test suites of etcd3gw and aetcd
 python -m tests.doors patroni_etcd          Patroni with PostgreSQL over its etcd3 section, on nodes with etcd doors
 python -m tests.doors --on etcd             clients of etcd on a real etcd 3.7, which proves the programs
 python -m tests.doors --on kafka            clients of Kafka on a real Kafka 3.9
@@ -52,8 +54,8 @@ LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
-OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "patroni_etcd")
-OF_ETCD = ("etcd_kills", "patroni_etcd")
+OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
+OF_ETCD = ("etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,6 +141,10 @@ KAFKA_PYTHON_CLIENTS = (
 )
 ETCD3GW_VERSION = "2.7.0"
 ETCD3GW = (f"etcd3gw=={ETCD3GW_VERSION}",)
+# Their own test suites: etcd3gw's stands in its wheel, aetcd's in its archive of sources. Each needs its own pytest.
+AETCD_VERSION = "1.0.0"
+AETCD = f"aetcd=={AETCD_VERSION}"
+ETCD_SUITES = (*ETCD3GW, AETCD, "oslotest", "pytest==9.0.3", "pytest-asyncio==1.3.0", "pytest-mock==3.15.1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,24 @@ def etcd3gw() -> Path:
             run_program(command, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
 
     return _made(f"etcd3gw-{ETCD3GW_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}", fetch)
+
+
+def etcd_suites() -> tuple[Path, Path]:
+    """A folder of packages with etcd3gw and aetcd, to stand first on the path; and the folder of aetcd's own tests."""
+
+    def fetch(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip"]
+        with tempfile.TemporaryDirectory() as scratch:
+            install = [*pip, "install", "--quiet", "--target", str(folder / "packages"), *ETCD_SUITES]
+            run_program(install, log=Path(scratch, "pip.log"), timeout_s=FETCH_S)
+            sources = [*pip, "download", "--quiet", "--no-deps", "--no-binary", "aetcd", "--dest", scratch, AETCD]
+            run_program(sources, log=Path(scratch, "sources.log"), timeout_s=FETCH_S)
+            with tarfile.open(Path(scratch, f"aetcd-{AETCD_VERSION}.tar.gz")) as archive:
+                archive.extractall(folder, filter="data")
+
+    versions = f"{ETCD3GW_VERSION}-{AETCD_VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}"
+    folder = _made(f"etcd-suites-{versions}", fetch)
+    return folder / "packages", folder / f"aetcd-{AETCD_VERSION}" / "tests" / "integration"
 
 
 def consul() -> Path:
