@@ -107,8 +107,9 @@ def _(kit: Kit) -> None:
     with raises(InvalidArgument, "42 as a listener"):
         election.add_listener(42)  # type: ignore[arg-type]
     election.nominate("a")
+    eventually(lambda: listener.leaders == ["a"], "the KIP's listener to be told")
     election.resign("a")
-    eventually(lambda: listener.leaders == ["a", None], "the KIP's listener to be told")
+    eventually(lambda: listener.leaders == ["a", None], "the KIP's listener to be told that nobody leads")
     election.remove_listener(listener)  # type: ignore[arg-type]
 
 

@@ -270,6 +270,10 @@ def cache() -> Path:
     return Path(base, "raftmeta", "doors")
 
 
+def node() -> str:
+    return _found("node", "Node.js 20")
+
+
 def java() -> str:
     return _found("java", "Debian's package `openjdk-17-jdk-headless`")
 
