@@ -34,7 +34,8 @@ OPTIONS = (
 FIND = """
 (words, selector) => {
   const shown = (one) => one.getClientRects().length > 0 && getComputedStyle(one).visibility !== "hidden";
-  const fits = [...document.querySelectorAll(selector)].filter((one) => shown(one) && (one.innerText ?? one.textContent).includes(words));
+  const says = (one) => (one.innerText ?? one.textContent).includes(words);  // an SVG has no innerText
+  const fits = [...document.querySelectorAll(selector)].filter((one) => shown(one) && says(one));
   return fits.filter((one) => !fits.some((other) => other !== one && one.contains(other)))[0] || null;
 }
 """

@@ -33,7 +33,7 @@ LEARN_S = 30.0
 PICTURES = ROOT / "docs" / "pictures"
 PICTURE_BYTES_MAX = 150_000
 PLOT_SAMPLES = 45
-LEVEL_OF_RIGHTS = 3
+LEVEL = 7  # of leases in a join; rights came with 3
 
 
 def run(trial: Trial, *, write: bool = False) -> None:
@@ -67,6 +67,7 @@ def _whole_cluster(trial: Trial, cluster: Cluster, client: raftmeta.Client) -> N
 
 # --- the cluster ------------------------------------------------------------------------------------------------------
 def _fill(client: raftmeta.Client) -> None:
+    wait_until(lambda: client.status().feature_level >= LEVEL, timeout_s=LEARN_S, what="the newest level")
     for topic in ("clicks", "orders", "payments"):
         for number in range(12):
             client.put(f"topics/{topic}/{number}", f'{{"leader": "broker-{number % 3 + 1}", "isr": [1, 2, 3]}}')
@@ -104,7 +105,12 @@ def _holding(url: str) -> Iterator[None]:
         for name in NAMES:
             client.group("brokers").join(name, f"{name}.example.org:9092")
             client.election("controller").nominate(name)
-        with raftmeta.recipes.Lock(client, "reassignment").acquire(timeout_s=10):
+        with raftmeta.recipes.Lock(client, "reassignment").acquire(timeout_s=10), client.lease(60) as lease:
+            how: dict[str, Any] = {"initial_delay_s": 0, "timeout_s": LEARN_S}
+            me = client.groups.join("connect", {"words": b""}, lease=lease, instance="worker-1", **how)
+            client.groups.sync(
+                "connect", me.generation, me.member_id, {me.member_id: b"three tasks"}, instance="worker-1"
+            )
             yield
 
 
@@ -198,9 +204,9 @@ def _holders(trial: Trial, page: Page) -> None:
     with trial.check("holders: groups, elections, locks, leases"):
         page.click("Groups & leases", "nav a")
         page.sees(
-            "controller", "brokers", "broker-3.example.org:9092", "reassignment", "elections/controller", "7 leases"
+            "controller", "brokers", "broker-3.example.org:9092", "reassignment", "elections/controller", "8 leases"
         )
-        page.sees("3 members", "leads", "waits")
+        page.sees("3 members", "leads", "waits", "connect", "Stable", "generation 1, words", "assignment 11 B")
         page.click("", "#theme")
         _picture(trial, page, "holders-dark")
         page.click("", "#theme")
@@ -251,6 +257,7 @@ def _members(trial: Trial, page: Page) -> None:
 
 
 def _kill(page: Page, cluster: Cluster, folder: Path) -> None:
+    page.sees_no("leads now.")  # the message goes by itself
     killed = cluster.leader()
     name = next(one for one, node in cluster.nodes.items() if node is killed)
     killed.kill()
@@ -267,7 +274,6 @@ def _kill(page: Page, cluster: Cluster, folder: Path) -> None:
 
 
 def _rights(trial: Trial, page: Page, client: raftmeta.Client) -> None:
-    wait_until(lambda: client.status().feature_level >= LEVEL_OF_RIGHTS, timeout_s=LEARN_S, what="the level of rights")
     client.auth.put_user("boss", "of the house")
     client.auth.put_user("viewer", "only looks")
     client.auth.put_role("all")
