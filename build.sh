@@ -28,6 +28,7 @@ VENV=.venv
 APT_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends g++ python3-venv python3-dev libssl-dev libnghttp2-dev ca-certificates"
 JAVA_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jre-headless"
 DOORS_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven clickhouse-server clickhouse-client postgresql"
+BROWSER_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium"
 CLANG_LINE="apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends clang libclang-rt-dev"
 unset PYTHONPATH PYTHONHOME
 
@@ -110,6 +111,17 @@ require_doors() {
     fi
     step "installing what brings$missing"
     bash -c "$DOORS_LINE" >&2
+}
+
+# The browser that looks at the dashboard.
+require_browser() {
+    if command -v chromium >/dev/null; then return; fi
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "$BROWSER_LINE"
+        exit 2
+    fi
+    step "installing Chromium"
+    bash -c "$BROWSER_LINE" >&2
 }
 
 # The fuzzers are built by clang, because libFuzzer is a part of it.
@@ -393,7 +405,8 @@ bench)
     ;;
 doors)
     make_all
-    require_doors
+    case " $* " in *" dashboard "*) require_browser ;; esac
+    if [ "${1:-}" != dashboard ]; then require_doors; fi
     exec "$VENV/bin/python" -m tests.doors "$@"
     ;;
 jepsen)

@@ -25,6 +25,7 @@ def named_nodes(folder: Path, names: tuple[str, ...] = NAMES) -> Iterator[tuple[
     """Ready nodes of any names, and the URL of their clients."""
     places, clients = free_addresses(len(names)), free_addresses(len(names))
     peers = dict(zip(names, places, strict=True))
+    folder.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         nodes = {}
         for number, (name, address) in enumerate(zip(names, clients, strict=True)):

@@ -22,6 +22,7 @@ python -m tests.doors records --on raftmeta clients produce and read records the
 python -m tests.doors topics --on raftmeta  Kafka's tools for topics there
 python -m tests.doors broker --on raftmeta  the same on brokers in Python, which keep records in files of their own
 python -m tests.doors group_table --on kafka --write        what a real Kafka answers for a group in each state
+python -m tests.doors dashboard             the dashboard in a real Chromium; --write: the pictures of docs/dashboard.md
 
 A line for each check; the exit code is 0 if all hold. A client that cannot be had is said, and is a failure.
 """
@@ -58,11 +59,14 @@ OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "etcd_kubernetes", "e
 OF_ETCD = ("etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)
+# A real browser on a page of ours.
+OF_BROWSER = ("dashboard",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups", "topics", "group_table")
 OF_KAFKA_DOOR = ("groups", "records", "topics", "broker", "group_table")
 KINDS_OF_OTHERS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR, "etcd": OF_ETCD}
-NAMES_OF_ALL = (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_KAFKA, "records", "broker")
+OF_NO_KIND = (*BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_BROWSER)
+NAMES_OF_ALL = (*NAMES, *LONG, *OF_NO_KIND, *OF_KAFKA, "records", "broker")
 
 
 def arguments() -> argparse.Namespace:
@@ -83,11 +87,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
     )
-    parser.add_argument("--write", action="store_true", help="zkcli, traces and those of Kafka: write what is expected")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="zkcli, traces, those of Kafka: write what is expected; dashboard: pictures",
+    )
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
-    known = KINDS_OF_OTHERS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
+    known = KINDS_OF_OTHERS.get(options.on, (*NAMES, *LONG, *OF_NO_KIND))
     if unknown := set(options.names) - {*known}:
         parser.error(f"no such acceptance on {options.on}: {', '.join(sorted(unknown))}")
     return options
@@ -100,7 +108,7 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
         "groups": {"only": options.only, **write},
-        **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table"), write),
+        **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table", "dashboard"), write),
     }.get(trial.name, {})
     try:
         module.run(trial, **own)

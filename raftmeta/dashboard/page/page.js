@@ -49,7 +49,7 @@ function enter(told) {
   $("app").hidden = false;
   for (const field of ["login-password", "login-token"]) $(field).value = "";
   say($("cluster-name"), told.cluster);
-  document.title = `${told.cluster} – raftmeta`;
+  document.title = `${told.cluster} · raftmeta`;
   say($("login-cluster"), told.cluster);
   say($("who"), told.user || "");
   $("logout").hidden = !told.user;
@@ -75,9 +75,8 @@ function leave() {
   closeHolders();
 }
 
-session.onOver = (message) => {
-  if (!$("login").hidden) return;
-  showLogin({}, message === "log in" ? "" : message);
+session.onOver = () => {
+  if ($("login").hidden) showLogin({}, "The session has ended, or the cluster asks who is there.");
 };
 
 function choose(byToken) {
@@ -92,6 +91,7 @@ async function login(event) {
   const byToken = !$("token-fields").hidden;
   const proof = byToken ? { token: $("login-token").value.trim() } : { user: $("login-user").value, password: $("login-password").value };
   $("login-button").disabled = true;
+  $("login-error").hidden = true;
   try {
     enter(await ask("api/login", proof));
   } catch (error) {

@@ -108,7 +108,7 @@ export async function ask(path, body) {
   const answer = await fetch(path, options);
   const told = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    if (answer.status === 401 && path !== "api/login") session.onOver(told.message);
+    if (answer.status === 401 && path !== "api/login") session.onOver();
     throw new Refused(answer.status, told);
   }
   return told;
@@ -124,7 +124,7 @@ export function listen(path, handlers) {
     for (const [name, handle] of Object.entries(handlers)) {
       if (name !== "lost") source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
     }
-    source.addEventListener("over", (event) => { close(); session.onOver(JSON.parse(event.data).message); });
+    source.addEventListener("over", () => { close(); session.onOver(); });
     source.onerror = () => {
       source.close();
       if (isClosed) return;

@@ -56,19 +56,28 @@ export function drawTopology(members) {
       lines.push(svg("line", { class: kind, x1: places[from][0], y1: places[from][1], x2: places[to][0], y2: places[to][1] }));
     }
   }
-  const discs = members.map((member, index) => disc(member, places[index], many ? 15 : RADIUS, many));
+  const letters = lettersOf(members.map((member) => member.name));
+  const discs = members.map((member, index) => disc(member, letters[index], places[index], many ? 15 : RADIUS, many));
   box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "Topology" }, ...lines, ...discs));
   $("topology-legend").replaceChildren(el("span", {}, members.some((member) => member.state === "away") ? "dashed red: no connection" : ""));
 }
 
-function disc(member, [x, y], radius, many) {
+// Two letters that tell the members apart: behind the beginning that all names share.
+function lettersOf(names) {
+  const split = names.map((name) => [...name]);
+  let shared = 0;
+  while (names.length > 1 && split.every((letters) => letters.length > shared + 1 && letters[shared] === split[0][shared])) shared += 1;
+  return split.map((letters) => letters.slice(shared, shared + 2).join(""));
+}
+
+function disc(member, letters, [x, y], radius, many) {
   const kinds = [member.is_leader ? "leads" : "", member.state === "away" ? "away" : ""].filter(Boolean).join(" ");
   const lag = member.lag >= LAG_SHOWN ? `, lag ${number(member.lag)}` : "";
   return svg("g", { class: kinds },
     svg("title", {}, `${member.name}: ${roleWords(member)}, ${stateWords(member)}`),
     member.is_leader ? svg("circle", { class: "halo", cx: x, cy: y, r: radius + 8 }) : null,
     svg("circle", { class: `disc${member.role === "voter" ? "" : " learner"}`, cx: x, cy: y, r: radius }),
-    svg("text", { class: "letter", x, y }, [...member.name].slice(0, 2).join("")),
+    svg("text", { class: "letter", x, y }, letters),
     svg("text", { class: "label", x, y: y + radius + (member.is_leader ? 24 : 17) }, shorten(member.name, many ? 12 : 20)),
     many ? null : svg("text", { class: "note", x, y: y + radius + (member.is_leader ? 39 : 32) }, member.state === "away" ? "away" : `${roleWords(member)}${lag}`));
 }
