@@ -125,6 +125,10 @@ cdef bint _is_spoken_in(Engine* engine) noexcept nogil:
     return machine_session_used(engine.machine, engine.session.id) >= max(own.base, <uint64_t>1) + own.commands.size
 
 
+# How a node would have no session for the rest of its life:
+#     1. its SESSION_OPEN is applied, and the end of that session with it, before this node looks: it was cut off for
+#        longer than a session lives, or its process was reported dead,
+#     2. a session that is over is never opened again, and this node asks for the same one.
 cdef void housekeeping_look(Engine* engine) noexcept nogil:
     if engine.session.id != 0:
         if not machine_session_exists(engine.machine, engine.session.id) or _is_spoken_in(engine):
@@ -143,6 +147,8 @@ cdef void housekeeping_look(Engine* engine) noexcept nogil:
         # If it does not say yet whose it is, it does so at the next tick.
         engine.session.opening_tick = engine.ticks - engine.config.core.election_timeout_ticks
         engine.leases.keep_alive_tick = engine.ticks
+    elif engine.session.opening != 0 and engine.machine.sessions.ended.find(engine.session.opening) != NULL:
+        engine.session.opening = 0
 
 
 # --- keep-alives ------------------------------------------------------------------------------------------------------

@@ -470,8 +470,8 @@ cdef status_t _expire_sessions(Machine* machine) noexcept nogil:
     return OK
 
 # The process is gone: its sessions end, so that nothing that it still has on the way takes effect, and so do the leases
-# that it alone kept. Leases whose keys would make the entry too large are left, and the answer says how many: the process
-# is named again.
+# that it alone kept. Leases whose keys would make the entry too large are left, and the answer says how many: then the
+# process is named again.
 cdef status_t _end_process(Machine* machine) noexcept nogil:
     cdef const Command* command = &machine.command
     cdef Vec[uint64_t]* ids = &machine.left_behind

@@ -7,6 +7,9 @@ from raftmeta.machine.machine_handle import MachineHandle
 class KeeperHandle:
     """An engine that has a machine and a leader that never answers. A tick is 10 ms, session and leases last a minute."""
 
+    NEXT_SESSION: int
+    """The session that it proposes after the first one."""
+
     def __init__(self, machine: MachineHandle, *, member: int, boot: int, session: int) -> None:
         """session: of which it has proposed the opening."""
     @property

@@ -14,6 +14,7 @@ from raftmeta.status cimport NO_MEMORY
 
 cdef enum:
     TICK_MS = 10
+    RANDOM = 1
     SEQUENCES_USED = 1000       # so many commands of the session may have been applied
 
 
@@ -22,10 +23,12 @@ cdef uint64_t _now_ns(void* self) noexcept nogil:
 
 
 cdef uint64_t _next(void* self) noexcept nogil:
-    return 1
+    return RANDOM
 
 
 cdef class KeeperHandle:
+    NEXT_SESSION = 1 << 63 | RANDOM
+
     cdef Engine* engine
     cdef MachineHandle machine
 

@@ -82,6 +82,15 @@ class Liar:
     def believe_leases(self, more_ns: int) -> None:
         """As if the keepers had been told a later end."""
 
+    def move_leases(self) -> None:
+        """As if the next process of each keeper had been granted its lease."""
+
+    def end_process(self, number: int) -> None:
+        """As if an entry that ends the node's process were committed now."""
+
+    def end_session(self, number: int) -> None:
+        """As if the last entry that the node has applied had ended the process of its session."""
+
     def cut_off(self, number: int) -> None:
         """Nothing reaches or leaves this node until the world heals."""
 

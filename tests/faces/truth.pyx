@@ -1,6 +1,6 @@
 """Lies about a living world: what each check of raftmeta/sim/world/truth and its companions says to them, for tests."""
 
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memset
 
@@ -11,14 +11,18 @@ from raftmeta.machine.machine cimport ApplyResult, MachineStatus, machine_status
 from raftmeta.machine.entry cimport ENTRY_ZNODE, ZnodeMeta
 from raftmeta.machine.tree cimport Entry, tree_find
 from raftmeta.machine.znodes cimport ZnodeView, znode_view
+from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
-from raftmeta.raft.types cimport APPEND_RESPONSE, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message
+from raftmeta.raft.types cimport (APPEND_RESPONSE, ENTRY_COMMAND, MEMBERS_MAX, VOTE, VOTE_RESPONSE, Membership, Message,
+                                  Record)
 from raftmeta.sim.world.calls cimport call_take
+from raftmeta.sim.world.entries cimport entries_note
 from raftmeta.sim.world.events cimport SIM_FRAME
 from raftmeta.sim.world.groups_check cimport groups_judge_request
 from raftmeta.sim.world.groups_state cimport SIM_GROUP_RESOURCES, SIM_GROUPS, SimGroups
 from raftmeta.sim.world.groups_view cimport id_bytes
 from raftmeta.sim.world.network cimport network_cut
+from raftmeta.sim.world.processes cimport processes_take
 from raftmeta.sim.world.topics_state cimport (SIM_LOGS, SIM_PARTITIONS, SIM_PRODUCERS, SIM_TOPICS, SimLog, SimOffset,
                                               SimTopics)
 from raftmeta.sim.world.truth cimport truth_after_run, truth_leader, truth_message, truth_recovered
@@ -29,11 +33,14 @@ from raftmeta.sim.world.world_handle cimport World
 from raftmeta.sim.world.znodes_state cimport SIM_DOOR_WINDOW, SIM_EPHEMERAL, SimDoorCommand, SimZnode
 from raftmeta.sim.world.world_state cimport (CALL_DELETE, SIM_CLIENTS, SIM_KEYS, SIM_LEASES, SIM_RIGHTS_KEYS,
                                              SIM_ROLES, SIM_WATCHES, SimCall, SimFrame, SimNode)
-from raftmeta.status cimport INVARIANT_BROKEN, status_t
+from raftmeta.status cimport INVARIANT_BROKEN, OK, status_t
+from raftmeta.wire.commands cimport (COMMAND_PROCESS_END, Command, command_encode, command_init,
+                                     command_release)
 from raftmeta.wire.groups cimport GROUP_SYNC
 
 cdef enum:
     CALL_BLOCK = 256                # as in raftmeta/sim/world/calls
+    MADE_UP_CHAIN = 1               # of an entry that is in no log
 
 
 cdef class Liar:
@@ -177,6 +184,42 @@ cdef class Liar:
         cdef int number
         for number in range(self.world.native.config.nodes):
             self.world.native.nodes[number].lease.until_ns += <uint64_t>more_ns
+
+    def move_leases(self) -> None:
+        """As if the next process of each keeper had been granted its lease."""
+        cdef int i
+        for i in range(SIM_LEASES):
+            self.world.native.truth.leases[i].keeper_boot += self.world.native.truth.leases[i].id != 0
+
+    def end_process(self, number: int) -> None:
+        """As if an entry that ends the node's process were committed now."""
+        cdef SimNode* node = self._node(number)
+        cdef Vec[uint8_t] bytes
+        cdef Command command
+        command_init(&command)
+        command.kind = COMMAND_PROCESS_END
+        command.member = node.engine.id
+        command.boot = node.engine.boot
+        memset(&bytes, 0, sizeof(bytes))
+        if not bytes.resize(sizeof(Record)) or command_encode(&command, &bytes) != OK:
+            raise MemoryError
+        command_release(&command)
+        memset(bytes.data, 0, sizeof(Record))
+        cdef Record* record = <Record*>bytes.data
+        record.type = ENTRY_COMMAND
+        record.length = <uint32_t>(bytes.size - sizeof(Record))
+        record.chain = MADE_UP_CHAIN
+        entries_note(self.world.native, record)
+        processes_take(self.world.native, node, self.world.native.truth.committed, MADE_UP_CHAIN)
+        bytes.release()
+
+    def end_session(self, number: int) -> None:
+        """As if the last entry that the node has applied had ended the process of its session."""
+        cdef SimNode* node = self._node(number)
+        cdef size_t i
+        for i in range(self.world.native.truth.named.size):
+            if self.world.native.truth.named.data[i].session == node.engine.session.id:
+                self.world.native.truth.named.data[i].ended = node.engine.applying.applied
 
     def cut_off(self, number: int) -> None:
         """Nothing reaches or leaves this node until the world heals."""

@@ -53,6 +53,16 @@ def test_own_commands_wait_until_the_session_names_its_process(machine: Machine,
     assert keeper.may_speak
 
 
+def test_a_session_that_ended_before_its_node_saw_it_is_given_up(machine: Machine) -> None:
+    """A session that is over is never opened again: a node that went on to ask for it would have none for ever."""
+    keeper = KeeperHandle(machine.handle, member=MEMBER, boot=BOOT, session=5)
+    machine.apply(c.close_session(5))
+    assert keeper.look() == 0
+    assert keeper.tick() == ASKED
+    assert machine.apply(c.open_session(KeeperHandle.NEXT_SESSION)).status == c.OK
+    assert keeper.look() == KeeperHandle.NEXT_SESSION
+
+
 def test_kept_leases_become_the_process_s_as_soon_as_the_session_names_it(
     machine: Machine, keeper: KeeperHandle
 ) -> None:

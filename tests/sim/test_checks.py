@@ -668,6 +668,46 @@ def test_a_member_with_another_lease_is_seen(grouped: World) -> None:
 
 
 @pytest.fixture
+def named() -> World:
+    """Three nodes without faults, whose sessions name their processes."""
+    world = World(5, processes=1, client_gap_us=500)
+    world.run(20_000)
+    assert world.violation is None
+    return world
+
+
+def test_an_entry_that_ends_a_process_that_runs_is_seen(named: World) -> None:
+    """I60: the process is up, and nobody said so."""
+    Liar(named).end_process(follower_of(named)["number"])
+    expect(named, "I60")
+
+
+def test_a_session_of_an_ended_process_is_seen(named: World) -> None:
+    """I61: an entry ended the process, and its session stands in the state."""
+    Liar(named).end_session(follower_of(named)["number"])
+    named.run(1_000)
+    expect(named, "I61")
+
+
+def test_a_lease_that_ends_with_another_process_than_its_keeper_s_is_seen() -> None:
+    """I17: what ended is the process before the one that was granted the lease."""
+    world = World(
+        1, processes=1, nodes=3, crash_ppm=900_000, fault_gap_us=150_000, down_us=400_000, client_gap_us=3_000,
+        election_timeout_ticks=10, lease_ttl_ms=3_000,
+    )  # fmt: skip
+    world.run(100_000)
+    assert world.violation is None
+    assert world.counts["leases_freed"] > 0
+
+    def is_seen() -> bool:
+        Liar(world).move_leases()
+        return world.violation is not None
+
+    wait_until(world, is_seen)
+    expect(world, "I17")
+
+
+@pytest.fixture
 def produced() -> World:
     """Three nodes without faults, and clients of topics; all of it has happened."""
     world = World(3, topics=1, client_gap_us=1_000)
