@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from raftmeta.explain import words
+import raftmeta.explain.words as words
 from raftmeta.explain.rings import Record
 from raftmeta.explain.timeline import Life, Timeline
 

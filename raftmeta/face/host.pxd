@@ -1,4 +1,4 @@
-# What a thread of the host that only wants to run is kept from: by other threads that hold the GIL, or by the machine.
+# A thread of the host that only wants to run, and what keeps it from that: threads that hold the GIL, or the machine.
 from libc.stdint cimport uint32_t, uint64_t
 
 from raftmeta.flight.ring cimport FlightRing
@@ -17,7 +17,7 @@ cdef class HostWatch:
 
     # Sleep, then run again. True: it is to end.
     cdef bint sleep(self) except -1
-    # What it found; runs no Python code.
+    # Record what it found; runs no Python code.
     cdef void record(self, FlightRing* ring) noexcept
     # Wake it for its end, from any thread.
     cdef void end(self) noexcept
