@@ -11,8 +11,8 @@ cdef class HostWatch:
     cdef uint64_t asked_ns              # when it wanted to run again, and asked for the GIL
     cdef uint64_t held_ns               # how long it then had to wait
     cdef uint64_t late_ns               # how much too late it asked
-    cdef uint64_t holder                # thread that used most of the processor meanwhile, 0: unknown,
-    cdef uint64_t used_ns               # how much,
+    cdef uint64_t holder                # thread that held it, 0: unknown,
+    cdef uint64_t used_ns               # its processor time meanwhile, 0: nothing proves that it was this one,
     cdef bytes stack                    # and where it was
 
     # Sleep, then run again. True: it is to end.

@@ -159,7 +159,7 @@ KINDS = (
     Kind(
         "gil",
         "gil",
-        "{node}'s host held the GIL",
+        "hold_the_gil (recorder/incidents.py",
         lambda node: node.call(hold_the_gil, 0.4, timeout_s=60),
         nothing,
         of_follower=True,
