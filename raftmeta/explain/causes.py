@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from raftmeta.explain import words
+import raftmeta.explain.words as words
 from raftmeta.explain.rings import Record
 from raftmeta.explain.timeline import Life, Timeline
 
@@ -391,10 +391,10 @@ def _expiry(timeline: Timeline, at_s: float) -> Cause:
 
 
 def _holder(record: Record) -> Cause:
-    """Who held the GIL: a thread that used half of the processor meanwhile did."""
+    """Who held the GIL. The record has its processor time if that is proved."""
     where = f" in {record.text}" if record.text else ""
     text = f"{record.node}'s host held the GIL {words.seconds(record.b)}{where}"
-    return Cause(text, "certain" if record.text and record.c * 2 >= record.b else "likely", (record,))
+    return Cause(text, "certain" if record.c else "likely", (record,))
 
 
 def _held(timeline: Timeline) -> Iterator[Incident]:

@@ -1,4 +1,4 @@
-"""What was found out, for people and programs: text, a value for JSON, one page of HTML that loads nothing.
+"""The findings, for people and programs: text, a value for JSON, one page of HTML that loads nothing.
 
 It decides which records stand around an incident. It never judges.
 """

@@ -35,7 +35,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One event. boot_ns, wall_ns: CLOCK_BOOTTIME and CLOCK_REALTIME. What a to d mean depends on the kind."""
+    """One event. boot_ns, wall_ns: CLOCK_BOOTTIME and CLOCK_REALTIME. The kind says the meaning of a to d."""
 
     node: str
     part: int
@@ -62,7 +62,7 @@ class Alive:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What one node recorded. torn: records with a wrong checksum. is_running: None: nobody can tell (a copy)."""
+    """The records of one node. torn: records with a wrong checksum. is_running: None: nobody can tell (a copy)."""
 
     node: str
     path: Path

@@ -6,13 +6,18 @@ far that no effect comes before its cause. It never names a cause itself (explai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
-from raftmeta.explain import words
+import raftmeta.explain.words as words
 from raftmeta.explain.rings import Record, Ring
 
 __all__ = ["Life", "Timeline", "timeline_of"]
+
+TIME = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +37,13 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Records in order of time, each with its time in s since 1970. shifts_s: how far clocks were moved, by node."""
+    """Records in order of time, each with its time in s since 1970. shifts_s: how far clocks were moved, by node.
+
+    by_kind: the same records, by node and kind.
+    """
 
     records: tuple[tuple[float, Record], ...]
+    by_kind: dict[tuple[str, int], list[tuple[float, Record]]]
     lives: tuple[Life, ...]
     names: dict[int, str]
     nodes: tuple[str, ...]
@@ -43,11 +52,13 @@ class Timeline:
 
     def of(self, node: str, *kinds: int, since_s: float = 0.0, until_s: float = float("inf")) -> list[Record]:
         """The records of a node of these kinds within that time, in order."""
-        return [
-            record
-            for at_s, record in self.records
-            if record.node == node and record.kind in kinds and since_s <= at_s <= until_s
-        ]
+        found: list[tuple[float, Record]] = []
+        for kind in kinds:
+            records = self.by_kind.get((node, kind), [])
+            found += records[bisect_left(records, since_s, key=TIME) : bisect_right(records, until_s, key=TIME)]
+        if len(kinds) > 1:
+            found.sort(key=TIME)
+        return [record for _, record in found]
 
     def at(self, record: Record) -> float:
         """When it was written."""
@@ -98,7 +109,12 @@ def _assembled(
         for _, record in timed
         if record.kind == words.START or (record.kind == words.LINK_UP and record.text)
     }
-    return Timeline(tuple(timed), lives, names, tuple(sorted(ring.node for ring in rings)), offsets_s, shifts_s)
+    by_kind: dict[tuple[str, int], list[tuple[float, Record]]] = defaultdict(list)
+    for at_s, record in timed:
+        by_kind[record.node, record.kind].append((at_s, record))
+    return Timeline(
+        tuple(timed), dict(by_kind), lives, names, tuple(sorted(ring.node for ring in rings)), offsets_s, shifts_s
+    )
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------------
@@ -149,28 +165,28 @@ def _shifts(timeline: Timeline) -> dict[str, float]:
 def _lives(
     ring: Ring, machines: dict[tuple[str, int], tuple[int, int]], offsets_s: dict[tuple[str, int], float]
 ) -> Iterator[Life]:
+    records: dict[int, list[Record]] = defaultdict(list)
+    for record in ring.records:
+        records[record.life].append(record)
     begun = [record for record in ring.records if record.kind == words.START]
     for start, following in zip(begun, [*begun[1:], None], strict=True):
+        own = records[start.life]
         offset_s = offsets_s[ring.node, start.life]
+        last = max(own, key=lambda record: record.boot_ns)
+        last_ns = last.boot_ns
+        if following is not None:
+            # Its last sign of life, told by the wall clock as that was set then.
+            last_ns = max(last_ns, following.d - (last.wall_ns - last.boot_ns))
+        elif ring.alive is not None and ring.alive.life == start.life:
+            last_ns = max(last_ns, ring.alive.boot_ns)
         life = Life(ring.node, start.life, start.boot_ns / 1e9 + offset_s, None, "unknown", start.b)
-        stops = [one for one in ring.records if one.kind == words.STOP and one.life == start.life]
-        if stops:
-            yield replace(life, end="stopped", end_s=stops[-1].boot_ns / 1e9 + offset_s)
+        ended = replace(life, end_s=last_ns / 1e9 + offset_s)
+        if any(record.kind == words.STOP for record in own):
+            yield replace(ended, end="stopped")
         elif following is not None:
             is_same = machines.get((ring.node, start.life)) == machines.get((ring.node, following.life))
-            last_s = following.d / 1e9 + offset_s - _wall_offset(start, ring.records) if following.d else None
-            yield replace(life, end="vanished" if is_same else "machine", end_s=last_s)
-        elif ring.is_running:
-            yield replace(life, end="runs")
-        elif ring.is_running is False and ring.alive is not None and ring.alive.life == start.life:
-            yield replace(life, end="vanished", end_s=ring.alive.boot_ns / 1e9 + offset_s)
+            yield replace(ended, end="vanished" if is_same else "machine")
         elif ring.is_running is False:
-            yield replace(life, end="vanished")
+            yield replace(ended, end="vanished")
         else:
-            yield life
-
-
-def _wall_offset(start: Record, records: Iterable[Record]) -> float:
-    """Wall time less CLOCK_BOOTTIME of a life as it was at its end, when its last sign of life was written."""
-    last = max((one for one in records if one.life == start.life), key=lambda one: one.boot_ns)
-    return (last.wall_ns - last.boot_ns) / 1e9
+            yield replace(life, end="runs" if ring.is_running else "unknown")

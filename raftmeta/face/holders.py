@@ -1,7 +1,8 @@
 """Which thread of this process held the GIL, and where it was.
 
 It decides by processor time: the thread that used most of it since the last look. CPython takes the GIL away from a
-thread as soon as its call into C has returned. So the stack of that thread still shows the call.
+thread as soon as its call into C has returned. So the stack of that thread still shows the call, and the thread waits
+for the GIL. A thread that runs on instead works without the GIL, and it may be innocent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ __all__ = ["Holders"]
 
 FRAMES_MAX = 8
 STACK_BYTES_MAX = 320
-TUNE_COST = 200  # a look costs at most one in so many parts of the time: a process may have thousands of threads
+TUNE_COST = 1000  # a look costs at most one in so many parts of the time: a process may have thousands of threads
+FRESH_NS = 200_000_000  # a look that was so long before proves something
 
 
 class Holders:
@@ -24,6 +26,7 @@ class Holders:
 
     def __init__(self) -> None:
         self._used: dict[int, int] = {}
+        self._looked_ns = 0
         self._next_ns = 0
 
     def look(self) -> None:
@@ -31,18 +34,28 @@ class Holders:
         begun_ns = time.monotonic_ns()
         if begun_ns < self._next_ns:
             return
-        self._used = dict(_used_by_threads())
+        self._remember(dict(_used_by_threads()))
         self._next_ns = begun_ns + TUNE_COST * (time.monotonic_ns() - begun_ns)
 
-    def found(self) -> tuple[int, int, bytes]:
-        """The thread that used most since the last look, how many ns, and its stack, innermost first; 0: unknown."""
+    def found(self, held_ns: int) -> tuple[int, int, bytes]:
+        """Who held the GIL for so long: the thread, its processor time meanwhile, its stack, innermost first.
+
+        The thread is 0 if none is known, the time 0 if nothing proves that it was this one.
+        """
+        is_fresh = time.monotonic_ns() - self._looked_ns <= held_ns + FRESH_NS
         now = dict(_used_by_threads())
-        used = {thread: ns - self._used.get(thread, ns) for thread, ns in now.items()}
-        self._used = now
-        holder = max(used, key=used.__getitem__, default=0)
+        used = {thread: max(0, ns - self._used.get(thread, ns)) for thread, ns in now.items()}
+        waiting = [thread for thread, ns in used.items() if 2 * ns >= held_ns and not _is_running(thread)]
+        self._remember(now)
+        holder = max(waiting or used, key=used.__getitem__, default=0)
         if not used.get(holder):
             return 0, 0, b""
-        return holder, used[holder], _stack(holder).encode(errors="replace")[:STACK_BYTES_MAX]
+        proved_ns = used[holder] if is_fresh and waiting == [holder] else 0
+        return holder, proved_ns, _stack(holder).encode(errors="replace")[:STACK_BYTES_MAX]
+
+    def _remember(self, used: dict[int, int]) -> None:
+        self._used = used
+        self._looked_ns = time.monotonic_ns()
 
 
 def _used_by_threads() -> list[tuple[int, int]]:
@@ -62,6 +75,15 @@ def _used_by_threads() -> list[tuple[int, int]]:
 def _clock_of(thread: int) -> int:
     """The clock of the processor time of a thread, as Linux makes it (MAKE_THREAD_CPUCLOCK, CPUCLOCK_SCHED)."""
     return ~thread << 3 | 6
+
+
+def _is_running(thread: int) -> bool:
+    """Whether it has a processor or waits for one. While another thread has the GIL it then does without."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as stat:
+            return stat.read().rpartition(b") ")[2][:1] == b"R"
+    except OSError:
+        return False
 
 
 def _stack(thread: int) -> str:

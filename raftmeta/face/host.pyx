@@ -38,7 +38,7 @@ cdef class HostWatch:
             if self.held_ns < TUNE_FLIGHT_SLOW_NS:
                 self.holders.look()
             else:
-                self.holder, self.used_ns, self.stack = self.holders.found()
+                self.holder, self.used_ns, self.stack = self.holders.found(self.held_ns)
         return False
 
     cdef void record(self, FlightRing* ring) noexcept:

@@ -40,8 +40,8 @@ cdef enum FlightKind:
     FLIGHT_SYNC = 518               # of a file: since, for how long, status, 0
     FLIGHT_WRITE = 519              # of a file, before its sync: as FLIGHT_SYNC
     FLIGHT_WAITED = 520             # callers' commands waited, and none was answered: since, for how long, 0, the term
-    FLIGHT_GIL = 521                # Python's lock was held: since, for how long, processor time of the thread that
-                                    # used most meanwhile (ns), that thread; its stack as text
+    FLIGHT_GIL = 521                # Python's lock was held: since, for how long, processor time of its holder
+                                    # meanwhile (ns; 0: not proved), the holder; its stack as text
 
 cdef struct FlightRecord:
     uint64_t number                 # within its part, from 1; its place is (number - 1) modulo the part's records

@@ -308,8 +308,8 @@ cdef void flight_begin_life(FlightRing* ring, uint64_t boot, uint64_t member) no
 
 
 # --- the thread -------------------------------------------------------------------------------------------------------
-# As far as the file takes it. What an owner wrote over meanwhile has a wrong checksum in the file for a moment; its
-# successor at that place has a higher number and is carried next.
+# As far as the file takes it. An owner may write over a record meanwhile: the file then has a wrong checksum for a
+# moment, and the successor at that place has a higher number and is carried next.
 cdef void _carry(FlightRing* ring, uint64_t now_ns) noexcept nogil:
     cdef FlightRoom* room
     cdef uint64_t count, place, length

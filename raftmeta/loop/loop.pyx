@@ -719,7 +719,7 @@ cdef status_t loop_add_peer(Loop* loop, const uint8_t* name, uint8_t name_length
     return engine_add_peer(&loop.engine, name, name_length, address, address_length, is_self)
 
 
-# The folder is this node's for certain now. What happened before is in the event log.
+# The folder is this node's for certain now. Events of the start are in the event log.
 cdef void _open_recorder(Loop* loop) noexcept nogil:
     cdef NodeEvent event
     cdef uint64_t seen = 0

@@ -1,4 +1,4 @@
-# What the loop and the write thread tell the flight recorder (flight/ring): events, pauses, slow disk calls, waits.
+# The loop and the write thread tell the flight recorder (flight/ring): events, pauses, slow disk calls, waits.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.engine.state cimport Engine
