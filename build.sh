@@ -11,6 +11,7 @@
 #   ./build.sh bench parts [pytest args]   single parts; results in build/benchmarks
 #   ./build.sh bench doors           the door beside a real ZooKeeper, loaded by ZooKeeper's Java client
 #   ./build.sh bench groups          the Kafka door beside a real Kafka 3.9, loaded by the same client
+#   ./build.sh bench etcd            the etcd door beside a real etcd 3.7, loaded by etcd's client in Go
 #   ./build.sh doors [names] [--on zookeeper]
 #                                    real clients of ZooKeeper on our door: kazoo, Curator, Kafka, ... (docs/doors.md)
 #   ./build.sh doors --on kafka      clients of Kafka's groups on a real Kafka (docs/kafka-requests.md)
@@ -393,7 +394,7 @@ check)
 bench)
     make_all
     require_java
-    case " $* " in *" doors "* | *" groups "*) require_doors ;; esac
+    case " $* " in *" doors "* | *" groups "* | *" etcd "*) require_doors ;; esac
     if [ "${1:-}" = parts ]; then
         shift
         mkdir -p build/benchmarks

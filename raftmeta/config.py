@@ -73,6 +73,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "zookeeper_watches_max": (1, 100_000_000),
     "kafka_connections_max": (1, 1_000_000),
     "etcd_connections_max": (1, 1_000_000),
+    "etcd_progress_s": (0.1, 86_400.0),
     "kafka_session_min_s": (0.1, 3600.0),
     "kafka_session_max_s": (1.0, 86_400.0),
     "kafka_initial_delay_s": (0.0, 300.0),
@@ -152,6 +153,7 @@ class Config:
     kafka_consumer_session_s, kafka_consumer_beat_s: how long a member of a consumer group (KIP-848) lives without a
     heartbeat, and how often it is told to send one.
     etcd_connections_max: of etcd's clients on this node, all together.
+    etcd_progress_s: a watch of etcd with progress_notify gets a mark after so long without an event.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -216,6 +218,7 @@ class Config:
     kafka_consumer_session_s: float = 45.0
     kafka_consumer_beat_s: float = 5.0
     etcd_connections_max: int = 10_000
+    etcd_progress_s: float = 600.0
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False

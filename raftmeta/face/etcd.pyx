@@ -3,7 +3,7 @@
 It decides under which address clients find the node. It never accepts a connection; doors/etcd/door does.
 """
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t
 
 from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits, Connections
@@ -21,7 +21,6 @@ from raftmeta.face.listening import listen_at
 
 cdef enum:
     LISTEN_BACKLOG = 1024
-    PROGRESS_S = 600            # etcd's own interval
 
 
 cdef EtcdDoor* _create(Loop* loop, Accounts* accounts, object identity, object config) except NULL:
@@ -32,7 +31,7 @@ cdef EtcdDoor* _create(Loop* loop, Accounts* accounts, object identity, object c
     cdef bytes address = str(identity.etcd_listen).encode()
     fill_common(&common, config, config.etcd_connections_max)
     limits.needs_rights = config.rights_required
-    limits.progress_ns = <uint64_t>PROGRESS_S * 1_000_000_000
+    limits.progress_ns = round(config.etcd_progress_s * 1e9)
     desk.session_ttl_ms = round(config.session_ttl_s * 1000)
     desk.session_window = config.session_window
     listener = listen_at(identity.etcd_listen, "etcd_listen", LISTEN_BACKLOG)

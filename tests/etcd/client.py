@@ -24,10 +24,41 @@ METHODS = {
     "Txn": "/etcdserverpb.KV/Txn",
     "Compaction": "/etcdserverpb.KV/Compact",
     "MemberList": "/etcdserverpb.Cluster/MemberList",
+    "MemberAdd": "/etcdserverpb.Cluster/MemberAdd",
+    "MemberRemove": "/etcdserverpb.Cluster/MemberRemove",
+    "MemberUpdate": "/etcdserverpb.Cluster/MemberUpdate",
+    "MemberPromote": "/etcdserverpb.Cluster/MemberPromote",
+    "LeaseGrant": "/etcdserverpb.Lease/LeaseGrant",
+    "LeaseRevoke": "/etcdserverpb.Lease/LeaseRevoke",
+    "LeaseTimeToLive": "/etcdserverpb.Lease/LeaseTimeToLive",
+    "Lock": "/v3lockpb.Lock/Lock",
+    "Unlock": "/v3lockpb.Lock/Unlock",
     "Status": "/etcdserverpb.Maintenance/Status",
     "Alarm": "/etcdserverpb.Maintenance/Alarm",
     "HashKV": "/etcdserverpb.Maintenance/HashKV",
     "MoveLeader": "/etcdserverpb.Maintenance/MoveLeader",
+    **{
+        name: f"/etcdserverpb.Auth/{name}"
+        for name in (
+            "AuthEnable",
+            "AuthDisable",
+            "AuthStatus",
+            "Authenticate",
+            "UserAdd",
+            "UserGet",
+            "UserList",
+            "UserDelete",
+            "UserChangePassword",
+            "UserGrantRole",
+            "UserRevokeRole",
+            "RoleAdd",
+            "RoleGet",
+            "RoleList",
+            "RoleDelete",
+            "RoleGrantPermission",
+            "RoleRevokePermission",
+        )
+    },
 }
 
 
@@ -74,6 +105,7 @@ class EtcdClient:
         self.http2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
         self.http2.initiate_connection()
         self.calls: dict[int, Call] = {}
+        self.token = ""
         self.send()
 
     def __enter__(self) -> Self:
@@ -160,8 +192,8 @@ class EtcdClient:
             raise RpcError(code, call.head.get("grpc-message", ""))
         return call.messages()
 
-    def start(self, name: str, **values: Any) -> int:
-        stream = self.open(METHODS[name])
+    def start(self, name: str, /, **values: Any) -> int:
+        stream = self.open(METHODS[name], **({"token": self.token} if self.token else {}))
         self.say(stream, framed(encode(name, values)), ends=True)
         return stream
 
@@ -169,5 +201,5 @@ class EtcdClient:
         (body,) = self.answer(stream)
         return decode(f"{name}Reply", body)
 
-    def ask(self, name: str, **values: Any) -> Message:
+    def ask(self, name: str, /, **values: Any) -> Message:
         return self.end(name, self.start(name, **values))

@@ -43,7 +43,7 @@ class SecuredDoor:
     def enable_rights(self) -> None:
         auth = self.node.auth
         auth.put_role("shop")
-        auth.grant("shop", "read", "write", prefix="shop/")
+        auth.grant("shop", "read", "write", "lease", prefix="shop/")
         auth.put_role("admin")
         auth.grant("admin", "admin")
         for name, role in (("shop", "shop"), ("boss", "admin")):
@@ -109,6 +109,11 @@ def test_a_change_is_a_line_of_the_audit_trail(door: SecuredDoor) -> None:
         client.ask("Put", key=b"shop/told", value=b"a-value-of-a-client")
         client.ask("DeleteRange", key=b"shop/told", range_end=b"shop/tolf")
         assert _code(client, "Put", key=b"else/k") == PERMISSION_DENIED
+        client.ask("LeaseGrant", TTL=60, ID=5)
+        held = client.ask("Lock", name=b"shop/lock", lease=5)["key"]
+        client.ask("Unlock", key=held)
+        client.ask("LeaseRevoke", ID=5)
+        assert _code(client, "RoleAdd", name="more") == PERMISSION_DENIED
 
     def missing() -> list[dict[str, Any]]:
         lines = [line.facts for _, _, line in lines_of(door.trail) if line is not None]
@@ -118,13 +123,18 @@ def test_a_change_is_a_line_of_the_audit_trail(door: SecuredDoor) -> None:
         {"operation": "put", "principal": "shop", "key": "shop/told", "verdict": "ok"},
         {"operation": "delete_range", "principal": "shop", "key": "shop/told", "verdict": "ok"},
         {"operation": "put", "principal": "shop", "key": "else/k", "verdict": "denied"},
+        {"operation": "lease_grant", "principal": "shop", "verdict": "ok"},
+        {"operation": "create", "principal": "shop", "key": held.decode(), "verdict": "ok"},
+        {"operation": "delete", "principal": "shop", "key": held.decode(), "verdict": "ok"},
+        {"operation": "lease_revoke", "principal": "shop", "verdict": "ok"},
+        {"operation": "auth_role_put", "principal": "shop", "verdict": "denied"},
     ]
     wait_until(lambda: not missing(), timeout_s=ANSWER_S, what=lambda: f"{missing()}")
     content = b"".join(path.read_bytes() for _, path in files_of(door.trail))
     assert b"a-value-of-a-client" not in content
 
 
-def _code(client: EtcdClient, name: str, **values: object) -> int:
+def _code(client: EtcdClient, name: str, /, **values: object) -> int:
     try:
         client.ask(name, **values)
     except RpcError as error:

@@ -1,9 +1,13 @@
-"""The table of etcd's messages, for tests."""
+"""The table of etcd's messages and the door's tokens, for tests."""
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
+from raftmeta.doors.desk.passwords cimport guesses_allow
+from raftmeta.doors.desk.users cimport Speaker
 from raftmeta.doors.etcd.schema cimport (NAMES_MAX, SCHEMA_MESSAGES_MAX, EtcdField, schema_check, schema_field,
                                          schema_fields, schema_name)
+from raftmeta.doors.etcd.tokens cimport TOKEN_TEXT_BYTES_MAX, token_read, token_write
 from raftmeta.wire.commands cimport Bytes
 
 
@@ -46,3 +50,39 @@ def is_message(uint32_t message, bytes data):
     bytes_.data = <const uint8_t*>data
     bytes_.length = <uint32_t>len(data)
     return bool(schema_check(message, &bytes_))
+
+
+def token(bytes seed, bytes name, uint64_t since, uint64_t now_ms):
+    """A token for the user, made at this time of the lease clock."""
+    cdef uint8_t[TOKEN_TEXT_BYTES_MAX] text
+    cdef Speaker speaker
+    cdef uint32_t length
+    memset(&speaker, 0, sizeof(speaker))
+    speaker.name_length = <uint8_t>len(name)
+    memcpy(speaker.name, <const uint8_t*>name, len(name))
+    speaker.since = since
+    length = token_write(<const uint8_t*>seed, &speaker, now_ms, text)
+    return (<char*>text)[:length]
+
+
+def read_token(bytes seed, bytes text, uint64_t now_ms):
+    """(name, since), or None: it counts for nothing."""
+    cdef Speaker speaker
+    cdef Bytes shown
+    shown.data = <const uint8_t*>text
+    shown.length = <uint32_t>len(text)
+    if not token_read(<const uint8_t*>seed, &shown, now_ms, &speaker):
+        return None
+    return (<char*>speaker.name)[:speaker.name_length], speaker.since
+
+
+def guesses(list times_ns):
+    """Whether each of these wrong guesses of one name was looked at; one that was not does not count."""
+    cdef uint32_t count = 0
+    cdef uint64_t since_ns = 0
+    told = []
+    for now_ns in times_ns:
+        is_allowed = guesses_allow(&count, &since_ns, now_ns)
+        count += is_allowed
+        told.append(is_allowed)
+    return told

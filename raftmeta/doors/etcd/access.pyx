@@ -1,73 +1,57 @@
-"""Who speaks on a connection of the etcd door: bodies."""
+"""Who speaks in a call of the etcd door: bodies.
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+Source: etcd server/auth store.go AuthInfoFromCtx, AuthInfoFromTLS, isOpPermitted.
+"""
 
-from raftmeta.connections.connections cimport connection_fail
-from raftmeta.connections.state cimport CONNECTION_OPEN
-from raftmeta.doors.desk.tasks cimport desk_session_own
+from libc.stdint cimport uint8_t
+
+from raftmeta.connections.accounts cimport accounts_attach
+from raftmeta.connections.connections cimport connection_prove
+from raftmeta.connections.state cimport Connection
+from raftmeta.doors.desk.users cimport (Speaker, users_find, users_hold, users_look, users_may, users_must_prove,
+                                        users_speaker_may)
 from raftmeta.doors.etcd.calls cimport call_end
-from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT, CODE_PERMISSION_DENIED
-from raftmeta.loop.loop cimport READER_ETCD, loop_enter, loop_leave
-from raftmeta.machine.rights cimport rights_drop, rights_hold
-from raftmeta.machine.rights_state cimport RIGHT_ADMIN, RightsTable, TableUser
-from raftmeta.machine.rights_table cimport rights_allow, table_user
-from raftmeta.machine.state cimport Machine
-from raftmeta.security.identity cimport ROLE_CLIENT
-from raftmeta.security.tls_state cimport TlsSession
-from raftmeta.status cimport AUTHENTICATION_FAILED, PERMISSION_DENIED, status_t
-
-
-# The users of now, held; NULL: there never were any. The machine of this turn may be pinned already; then it is the one
-# to ask.
-cdef RightsTable* _table(EtcdDoor* door) noexcept nogil:
-    cdef Machine* machine
-    cdef RightsTable* table
-    if door.desk.machine != NULL:
-        return rights_hold(&door.desk.machine.rights)
-    machine = loop_enter(door.desk.loop, READER_ETCD)
-    table = rights_hold(&machine.rights) if machine != NULL else NULL
-    loop_leave(door.desk.loop, READER_ETCD)
-    return table
-
-
-cdef void access_by_certificate(EtcdConnection* connection) noexcept nogil:
-    cdef const TlsSession* tls = connection.base.stream.tls
-    if tls == NULL or not tls.is_ready or tls.identity.role != ROLE_CLIENT:
-        return
-    connection.name_length = tls.identity.name_length
-    memcpy(connection.name, tls.identity.name, tls.identity.name_length)
-    connection.is_certified = True
-
-
-cdef const TableUser* _user_of(const RightsTable* table, const EtcdConnection* connection) noexcept nogil:
-    cdef const TableUser* user
-    if not connection.is_certified:
-        return NULL
-    user = table_user(table, connection.name, connection.name_length)
-    return user if user != NULL and user.secret.flags == 0 else NULL
+from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT, CODE_PERMISSION_DENIED, CODE_UNAUTHENTICATED
+from raftmeta.doors.etcd.tokens cimport token_read
+from raftmeta.machine.rights cimport rights_drop
+from raftmeta.machine.rights_state cimport RightsTable, TableUser
+from raftmeta.status cimport AUTHENTICATION_FAILED, OK, PERMISSION_DENIED, status_t
 
 
 cdef bint access_must_prove(EtcdDoor* door, const EtcdConnection* connection) noexcept nogil:
-    cdef RightsTable* table = _table(door)
-    cdef bint must = door.limits.needs_rights
-    if table != NULL:
-        if table.is_enabled:
-            must = _user_of(table, connection) == NULL
-        rights_drop(table)
-    return must
+    return users_must_prove(&door.desk, door.limits.needs_rights, &connection.speaker)
 
 
-cdef bint _has(const TableUser* user, uint8_t right, const Bytes* start, const Bytes* end) noexcept nogil:
-    if start == NULL:
-        return user.rights & (right | RIGHT_ADMIN) != 0
-    return rights_allow(user, right, start, end, False)
+# --- tokens -----------------------------------------------------------------------------------------------------------
+cdef bint _is_good(EtcdDoor* door, EtcdCall* call, const RightsTable* table, const Bytes* token) noexcept nogil:
+    return (table.has_seed and token_read(table.seed, token, door.desk.status.machine.lease_ms, &call.speaker)
+            and users_find(table, &call.speaker) != NULL)
 
 
+# A connection without a certificate belongs to the user of its first token: it is no stranger any more, and counts for
+# that user. One for which the user has no room stays a stranger.
+cdef void access_by_token(EtcdDoor* door, EtcdCall* call, const Bytes* token) noexcept nogil:
+    cdef EtcdConnection* connection = call.connection
+    cdef RightsTable* table = users_hold(&door.desk)
+    if table == NULL:
+        return
+    call.is_token_bad = table.is_enabled and not _is_good(door, call, table, token)
+    if (table.is_enabled and not call.is_token_bad and connection.speaker.name_length == 0
+            and accounts_attach(&door.desk.base, &connection.base, call.speaker.name,
+                                call.speaker.name_length) == OK):
+        connection.speaker = call.speaker
+        if connection.base.unbound != 0:
+            connection_prove(&door.desk.base, &connection.base)
+    rights_drop(table)
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
 cdef bint _refuse(EtcdDoor* door, EtcdCall* call, bint is_known) noexcept nogil:
     door.counters.denied += 1
     call.status = PERMISSION_DENIED if is_known else <status_t>AUTHENTICATION_FAILED
-    if is_known:
+    if call.is_token_bad:
+        call_end(door, call, CODE_UNAUTHENTICATED, b"etcdserver: invalid auth token")
+    elif is_known:
         call_end(door, call, CODE_PERMISSION_DENIED, b"etcdserver: permission denied")
     else:
         call_end(door, call, CODE_INVALID_ARGUMENT, b"etcdserver: user name is empty")
@@ -77,63 +61,30 @@ cdef bint _refuse(EtcdDoor* door, EtcdCall* call, bint is_known) noexcept nogil:
 cdef bint access_allows(EtcdDoor* door, EtcdCall* call, uint8_t rights, const Bytes* start,
                         const Bytes* end) noexcept nogil:
     cdef RightsTable* table
-    cdef const TableUser* user
-    cdef bint is_known
-    cdef bint may = True
-    cdef int position = 0
+    cdef const TableUser* user = NULL
+    cdef bint may = not door.limits.needs_rights
     if call.connection == NULL:
         return False
-    table = _table(door)
-    if table == NULL:
-        return True if not door.limits.needs_rights else _refuse(door, call, False)
-    if not table.is_enabled:
+    table = users_hold(&door.desk)
+    if table != NULL:
+        if table.is_enabled:
+            user = users_find(table, &call.speaker) if not call.is_token_bad else NULL
+            may = users_may(user, rights, start, end)
         rights_drop(table)
-        return True if not door.limits.needs_rights else _refuse(door, call, False)
-    user = _user_of(table, call.connection)
-    is_known = user != NULL
-    may = is_known
-    while may and rights >> position:
-        if rights >> position & 1:
-            may = _has(user, <uint8_t>(1 << position), start, end)
-        position += 1
-    rights_drop(table)
-    return True if may else _refuse(door, call, is_known)
+    return True if may else _refuse(door, call, user != NULL)
 
 
-cdef bint access_may(EtcdDoor* door, const EtcdConnection* connection, uint8_t rights, const Bytes* start,
+cdef bint access_may(EtcdDoor* door, const EtcdCall* call, uint8_t rights, const Bytes* start,
                      const Bytes* end) noexcept nogil:
-    cdef RightsTable* table = _table(door)
-    cdef const TableUser* user
-    cdef bint may = not door.limits.needs_rights
-    cdef int position = 0
-    if table == NULL:
-        return may
-    if table.is_enabled:
-        user = _user_of(table, connection)
-        may = user != NULL
-        while may and rights >> position:
-            if rights >> position & 1:
-                may = _has(user, <uint8_t>(1 << position), start, end)
-            position += 1
-    rights_drop(table)
-    return may
+    return (not call.is_token_bad
+            and users_speaker_may(&door.desk, door.limits.needs_rights, &call.speaker, rights, start, end))
+
+
+# One on which nobody proved anything stays: its calls are refused, and the client that turned rights on hears so.
+cdef const Speaker* _speaker_of(const Connection* connection) noexcept nogil:
+    cdef const EtcdConnection* etcd = <const EtcdConnection*>connection
+    return &etcd.speaker if etcd.speaker.name_length else NULL
 
 
 cdef void access_look(EtcdDoor* door) noexcept nogil:
-    cdef RightsTable* table = _table(door)
-    cdef const EtcdConnection* connection
-    cdef uint64_t revision
-    cdef uint32_t place
-    if table == NULL:
-        return
-    revision = table.revision
-    if door.rights_revision == 0:
-        desk_session_own(&door.desk)
-    if revision != door.rights_revision and table.is_enabled:
-        for place in range(door.desk.base.limits.connections_max):
-            connection = &door.connections[place]
-            if (connection.base.state == CONNECTION_OPEN and connection.base.unbound == 0
-                    and _user_of(table, connection) == NULL):
-                connection_fail(&door.desk.base, &door.connections[place].base)
-    door.rights_revision = revision
-    rights_drop(table)
+    users_look(&door.desk, _speaker_of, &door.rights_revision)

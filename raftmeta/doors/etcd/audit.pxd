@@ -5,6 +5,9 @@
 from raftmeta.doors.etcd.state cimport EtcdCall, EtcdDoor
 from raftmeta.wire.commands cimport Bytes
 
+# A client asked for a watch, or lost the right to one. is_key: of the one key `start`.
+cdef void audit_watch(EtcdDoor* door, const EtcdCall* call, const Bytes* start, const Bytes* end, bint is_key,
+                      bint is_allowed) noexcept nogil
 # message: of a call that has only one.
 cdef void audit_ended(EtcdDoor* door, const EtcdCall* call, const Bytes* message) noexcept nogil
 # Whether changes are refused, because each must be recorded and the trail cannot be written.

@@ -287,7 +287,8 @@ cdef void calls_answered(EtcdDoor* door, EtcdTask* task) noexcept nogil:
             _free(door, call)
     elif call.is_done or call.handler.answered == NULL:
         pass
-    elif task.base.ticket.status == NOT_READY and call.has_message and call.tasks == 0:
+    elif (task.base.ticket.status == NOT_READY and task.base.sequence != 0 and call.has_message
+          and call.tasks == 0):
         _hold(door, call)
     else:
         call.handler.answered(door, call, task)
@@ -349,7 +350,7 @@ cdef void _take(EtcdDoor* door, EtcdCall* call) noexcept nogil:
         head = call.received.data + used
         length = _length_of(head)
         if head[0] != 0:
-            call_end(door, call, CODE_UNIMPLEMENTED, b"grpc: compressed messages are not read here")
+            call_end(door, call, CODE_UNIMPLEMENTED, b"grpc: this server reads no compressed messages")
             return
         if length > <uint32_t>ETCD_MESSAGE_BYTES_MAX:
             call_end(door, call, CODE_RESOURCE_EXHAUSTED, b"grpc: received message larger than max")
@@ -412,6 +413,8 @@ cdef EtcdCall* call_create(EtcdDoor* door, EtcdConnection* connection) noexcept 
         return NULL
     call.connection = connection
     call.account = connection.base.account
+    if connection.speaker.is_certified:
+        call.speaker = connection.speaker
     account_hold(call.account)
     call.begun_ns = door.desk.base.now_ns
     call.next = connection.calls

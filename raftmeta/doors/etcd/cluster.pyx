@@ -12,10 +12,10 @@ from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport submission_of
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport (call_answer, call_ask, call_end, call_fail, call_header, call_pin, call_reply,
-                                        call_send, call_wait, no_revision, revision_told)
+                                        call_wait, no_revision, revision_told)
 from raftmeta.doors.etcd.protobuf cimport (PbReader, pb_begin, pb_end, pb_next, pb_put_bytes, pb_put_element,
                                            pb_put_int, pb_put_uint, pb_reader)
-from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_OK, CODE_UNAVAILABLE
+from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_UNAVAILABLE
 from raftmeta.engine.submission cimport SUBMIT_TRANSFER, Submission
 from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_at_pinned, entry_key
 from raftmeta.machine.rights_state cimport RIGHT_ADMIN, RIGHT_MEMBER
@@ -55,6 +55,15 @@ cdef bint _put_member(EtcdDoor* door, Vec[uint8_t]* out, const Member* member) n
     return pb_put_uint(out, 5, (member.roles & LEARNER) != 0) and pb_end(out, start)
 
 
+# All members, as the field 2 of a reply.
+cdef bint put_members(EtcdDoor* door, Vec[uint8_t]* out) noexcept nogil:
+    cdef uint32_t i
+    for i in range(door.desk.membership.count):
+        if not _put_member(door, out, &door.desk.membership.members[i]):
+            return False
+    return True
+
+
 cdef void member_list_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
     cdef PbReader reader = pb_reader(message)
     cdef bint is_linearizable = False
@@ -70,16 +79,10 @@ cdef void member_list_message(EtcdDoor* door, EtcdCall* call, const Bytes* messa
 
 cdef void member_list_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     cdef Vec[uint8_t]* out = call_reply(door)
-    cdef bint is_made
-    cdef uint32_t i
-    if not call_pin(door, call):
+    if call_pin(door, call):
+        call_answer(door, call, call_header(door, out, no_revision()) and put_members(door, out))
+    else:
         call_wait(door, call)
-        return
-    is_made = call_header(door, out, no_revision())
-    for i in range(door.desk.membership.count):
-        is_made = is_made and _put_member(door, out, &door.desk.membership.members[i])
-    call_send(door, call, is_made)
-    call_end(door, call, CODE_OK, NULL)
 
 
 # --- Maintenance ------------------------------------------------------------------------------------------------------

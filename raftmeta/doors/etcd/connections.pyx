@@ -11,7 +11,7 @@ from raftmeta.connections.accounts cimport accounts_attach, accounts_detach
 from raftmeta.connections.connections cimport connection_end, connection_fail
 from raftmeta.connections.state cimport (CONNECTION_GREETING, CONNECTION_OPEN,
                                          Connection, ConnectionRules, Connections)
-from raftmeta.doors.etcd.access cimport access_by_certificate
+from raftmeta.doors.desk.users cimport users_by_certificate
 from raftmeta.doors.etcd.calls cimport calls_drop, calls_expire, calls_go, calls_have_room
 from raftmeta.doors.etcd.gateway cimport gateway_close, gateway_open, gateway_send, gateway_take
 from raftmeta.doors.etcd.http2 cimport http2_close, http2_open, http2_send, http2_take
@@ -56,8 +56,9 @@ cdef status_t _greet(EtcdDoor* door, EtcdConnection* connection, const uint8_t* 
         return BAD_MAGIC
     if is_http2 and length < PREFACE_BYTES:
         return INCOMPLETE
-    access_by_certificate(connection)
-    status = accounts_attach(&door.desk.base, &connection.base, connection.name, connection.name_length)
+    users_by_certificate(&connection.base, &connection.speaker)
+    status = accounts_attach(&door.desk.base, &connection.base, connection.speaker.name,
+                             connection.speaker.name_length)
     if status != OK:
         return status
     connection.transport = TRANSPORT_HTTP2 if is_http2 else TRANSPORT_HTTP1

@@ -10,7 +10,7 @@ from raftmeta.connections.connections cimport (connection_end, connection_fail, 
                                                connection_prove, connection_touch)
 from raftmeta.connections.state cimport CONNECTION_OPEN, bytes_begin, bytes_end
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.etcd.access cimport access_must_prove
+from raftmeta.doors.etcd.access cimport access_by_token, access_must_prove
 from raftmeta.doors.etcd.calls cimport (call_close, call_create, call_data, call_half_close, call_open, call_sent,
                                         calls_take_told)
 from raftmeta.doors.etcd.cluster cimport etcd_version
@@ -67,6 +67,7 @@ cdef struct Head:
     bint is_kept
     bint is_old
     bint wants_word                 # Expect: 100-continue
+    Bytes token                     # Authorization
 
 cdef struct GatewayPath:
     const char* path
@@ -74,7 +75,7 @@ cdef struct GatewayPath:
     bint is_stream                  # of answers
 
 # Behind "/v3/".
-cdef GatewayPath[32] PATHS
+cdef GatewayPath[64] PATHS
 cdef int PATH_COUNT = 0
 
 
@@ -115,6 +116,27 @@ cdef void _fill_paths() noexcept nogil:
     _path(b"election/leader", b"/v3electionpb.Election/Leader")
     _path(b"election/observe", b"/v3electionpb.Election/Observe", True)
     _path(b"election/resign", b"/v3electionpb.Election/Resign")
+    _path(b"cluster/member/add", b"/etcdserverpb.Cluster/MemberAdd")
+    _path(b"cluster/member/remove", b"/etcdserverpb.Cluster/MemberRemove")
+    _path(b"cluster/member/update", b"/etcdserverpb.Cluster/MemberUpdate")
+    _path(b"cluster/member/promote", b"/etcdserverpb.Cluster/MemberPromote")
+    _path(b"auth/authenticate", b"/etcdserverpb.Auth/Authenticate")
+    _path(b"auth/enable", b"/etcdserverpb.Auth/AuthEnable")
+    _path(b"auth/disable", b"/etcdserverpb.Auth/AuthDisable")
+    _path(b"auth/status", b"/etcdserverpb.Auth/AuthStatus")
+    _path(b"auth/user/add", b"/etcdserverpb.Auth/UserAdd")
+    _path(b"auth/user/get", b"/etcdserverpb.Auth/UserGet")
+    _path(b"auth/user/list", b"/etcdserverpb.Auth/UserList")
+    _path(b"auth/user/delete", b"/etcdserverpb.Auth/UserDelete")
+    _path(b"auth/user/changepw", b"/etcdserverpb.Auth/UserChangePassword")
+    _path(b"auth/user/grant", b"/etcdserverpb.Auth/UserGrantRole")
+    _path(b"auth/user/revoke", b"/etcdserverpb.Auth/UserRevokeRole")
+    _path(b"auth/role/add", b"/etcdserverpb.Auth/RoleAdd")
+    _path(b"auth/role/get", b"/etcdserverpb.Auth/RoleGet")
+    _path(b"auth/role/list", b"/etcdserverpb.Auth/RoleList")
+    _path(b"auth/role/delete", b"/etcdserverpb.Auth/RoleDelete")
+    _path(b"auth/role/grant", b"/etcdserverpb.Auth/RoleGrantPermission")
+    _path(b"auth/role/revoke", b"/etcdserverpb.Auth/RoleRevokePermission")
 
 
 _fill_paths()
@@ -255,6 +277,8 @@ cdef bint _field(Head* head, const Bytes* name, const Bytes* value, bint* has_le
         head.is_chunked = True
     elif _is_word(name, b"connection"):
         head.is_kept = (head.is_kept and not _has_word(value, b"close")) or _has_word(value, b"keep-alive")
+    elif _is_word(name, b"authorization"):
+        head.token = value[0]
     elif _is_word(name, b"expect"):
         head.wants_word = _is_word(value, b"100-continue")
     return True
@@ -268,6 +292,7 @@ cdef status_t _read_head(const uint8_t* bytes, size_t length, Head* head) noexce
     cdef bint has_length = False
     head.body = 0
     head.is_chunked = head.wants_word = False
+    head.token = bytes_of(NULL, 0)
     if not _line(bytes, length, &line, &used):
         return INCOMPLETE if length < HEAD_BYTES_MAX else BAD_LENGTH
     at = used
@@ -642,6 +667,8 @@ cdef bint _begin(EtcdDoor* door, EtcdConnection* connection, const Head* head) n
         gateway.is_kept = False
         _refuse(door, connection, CODE_RESOURCE_EXHAUSTED, b"etcdserver: too many requests")
         return False
+    if head.token.length:
+        access_by_token(door, gateway.call, &head.token)
     call_open(door, gateway.call, handler)
     return True
 

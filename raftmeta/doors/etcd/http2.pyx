@@ -9,7 +9,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from raftmeta.connections.connections cimport connection_prove, connection_touch
-from raftmeta.doors.etcd.access cimport access_must_prove
+from raftmeta.doors.desk.state cimport bytes_of
+from raftmeta.doors.etcd.access cimport access_by_token, access_must_prove
 from raftmeta.doors.etcd.calls cimport (call_close, call_create, call_data, call_half_close, call_open, call_sent,
                                         calls_take_told)
 from raftmeta.doors.etcd.nghttp2 cimport (
@@ -29,8 +30,10 @@ from raftmeta.doors.etcd.nghttp2 cimport (
     nghttp2_session_set_local_window_size, nghttp2_session_set_stream_user_data, nghttp2_session_terminate_session,
     nghttp2_session_want_read, nghttp2_session_want_write, nghttp2_settings_entry, nghttp2_submit_response,
     nghttp2_submit_rst_stream, nghttp2_submit_settings, nghttp2_submit_trailer)
-from raftmeta.doors.etcd.state cimport (CODE_OK, ETCD_CALLS_MAX, ETCD_PATH_BYTES_MAX, TUNE_OUT_BYTES, EtcdCall)
+from raftmeta.doors.etcd.state cimport (CODE_OK, CODE_UNIMPLEMENTED, ETCD_CALLS_MAX, ETCD_PATH_BYTES_MAX,
+                                        TUNE_OUT_BYTES, EtcdCall)
 from raftmeta.doors.etcd.table cimport handler_of
+from raftmeta.wire.commands cimport Bytes
 
 cdef enum:
     HEADER_LIST_BYTES_MAX = 16 * 1024
@@ -85,6 +88,7 @@ cdef int _on_header(nghttp2_session* session, const nghttp2_frame* frame, const 
                     const uint8_t* value, size_t value_length, uint8_t flags, void* user) noexcept nogil:
     cdef Http2* http2 = <Http2*>user
     cdef EtcdCall* call = _call_of(session, frame.hd.stream_id)
+    cdef Bytes token
     if call == NULL or frame.headers.cat != NGHTTP2_HCAT_REQUEST:
         return 0
     http2.headers += 1
@@ -95,6 +99,9 @@ cdef int _on_header(nghttp2_session* session, const nghttp2_frame* frame, const 
         memcpy(call.path, value, min(value_length, <size_t>ETCD_PATH_BYTES_MAX))
     elif _is(name, name_length, b"content-type"):
         call.is_grpc = _begins(value, value_length, b"application/grpc")
+    elif _is(name, name_length, b"token") or _is(name, name_length, b"authorization"):
+        token = bytes_of(value, value_length)
+        access_by_token(http2.door, call, &token)
     return 0
 
 
@@ -270,7 +277,7 @@ cdef ssize_t _read(nghttp2_session* session, int32_t stream, uint8_t* into, size
 
 # The head of an answer; of one that has nothing but a status, all of it.
 cdef bint _head(Http2* http2, EtcdCall* call) noexcept nogil:
-    cdef nghttp2_nv[4] fields
+    cdef nghttp2_nv[5] fields
     cdef char[CODE_DIGITS] digits
     cdef nghttp2_data_provider provider
     cdef size_t count = 2
@@ -282,7 +289,10 @@ cdef bint _head(Http2* http2, EtcdCall* call) noexcept nogil:
     _field(&fields[0], b":status", b"200", 3)
     _field(&fields[1], b"content-type", b"application/grpc", 16)
     if call.is_done and call.out.size == 0 and call.code != CODE_OK:
-        count += _status_fields(call, digits, &fields[2])
+        if call.code == CODE_UNIMPLEMENTED:     # perhaps for a compressed message: this is all that is read
+            _field(&fields[2], b"grpc-accept-encoding", b"identity", 8)
+            count += 1
+        count += _status_fields(call, digits, &fields[count])
         return nghttp2_submit_response(http2.session, call.stream, fields, count, NULL) == 0
     provider.source.ptr = call
     provider.read_callback = _read

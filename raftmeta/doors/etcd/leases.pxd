@@ -9,6 +9,7 @@ from raftmeta.wire.commands cimport Bytes
 cdef void lease_grant_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
 cdef void lease_grant_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil
 cdef void lease_revoke_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
+cdef void lease_revoke_go(EtcdDoor* door, EtcdCall* call) noexcept nogil
 cdef void lease_revoke_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil
 cdef void lease_keep_alive_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
 cdef void lease_keep_alive_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil

@@ -1,19 +1,21 @@
 """Leases: bodies."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from raftmeta.doors.desk.rounds cimport round_ask
+from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport submission_of
-from raftmeta.doors.etcd.access cimport access_allows
+from raftmeta.doors.etcd.access cimport access_allows, access_may
 from raftmeta.doors.etcd.calls cimport (call_answer, call_ask, call_command, call_end, call_fail, call_header, call_pin,
                                         call_reply, call_rest, call_send, call_wait, task_result)
 from raftmeta.doors.etcd.protobuf cimport (PbReader, pb_begin, pb_end, pb_next, pb_put_element, pb_put_int, pb_put_uint,
                                            pb_reader)
 from raftmeta.doors.etcd.state cimport CODE_OK, CODE_OUT_OF_RANGE
 from raftmeta.engine.submission cimport SUBMIT_LIST_LEASES, SUBMIT_SHOW_LEASE, Submission
-from raftmeta.machine.rights_state cimport RIGHT_LEASE
+from raftmeta.machine.rights_state cimport RIGHT_LEASE, RIGHT_READ, RIGHT_WRITE
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport NOT_FOUND, OK, OVERLOADED, status_t
+from raftmeta.status cimport LEASE_EXPIRED, NOT_FOUND, OK, OVERLOADED, status_t
 from raftmeta.wire.commands cimport (COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE, KEY_BYTES_MAX,
                                      LeaseItem, command_clear)
 from raftmeta.wire.msgpack cimport (Reader, number_max, read_array_max, read_bin, read_bool, read_left, read_uint,
@@ -84,16 +86,69 @@ cdef void lease_grant_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) n
 
 
 # --- revoke -----------------------------------------------------------------------------------------------------------
+# To revoke a lease is to delete its keys: while rights are on, the loop is asked first which ones these are. A key that
+# is attached between the two goes, too; its writer gave it to the lease of another.
 cdef void lease_revoke_message(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
+    cdef Bytes nothing = bytes_of(NULL, 0)      # from the first key to the last
     if not access_allows(door, call, RIGHT_LEASE, NULL, NULL):
         return
+    call.number = _id_of(message)
+    call.step = 0
+    if access_may(door, call, RIGHT_WRITE, &nothing, &nothing):
+        _revoke(door, call)
+        return
+    call.round = round_ask(&door.desk)
+    call_wait(door, call)
+
+
+cdef void lease_revoke_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
+    _ask_for_keys(door, call)
+
+
+cdef void _revoke(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     command_clear(&door.desk.command)
     door.desk.command.kind = COMMAND_LEASE_REVOKE
-    door.desk.command.id = _id_of(message)
+    door.desk.command.id = call.number
+    call.step = 1
     _command(door, call, True)
 
 
+# Whether the call's user has this right over every key of a lease, as SUBMIT_SHOW_LEASE tells them. False: the call was
+# ended.
+cdef bint _may_all(EtcdDoor* door, EtcdCall* call, uint8_t right, Reader reader) noexcept nogil:
+    cdef uint8_t[KEY_BYTES_MAX + 1] room
+    cdef Bytes key, end
+    cdef uint32_t count = read_array_max(&reader, ELEMENTS_MAX)
+    cdef uint32_t _i
+    for _i in range(count):
+        key.data = read_bin(&reader, KEY_BYTES_MAX, &key.length)
+        if reader.status != OK:
+            break
+        memcpy(room, key.data, key.length)
+        room[key.length] = 0
+        end.data = room
+        end.length = key.length + 1
+        if not access_allows(door, call, right, &key, &end):
+            return False
+    return True
+
+
+# The keys of its lease are known.
+cdef void _revoke_shown(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil:
+    cdef Reader reader = reader_over(task.base.ticket.body, task.base.ticket.length)
+    if task.base.ticket.status != OK:
+        call_fail(door, call, LEASE_EXPIRED if task.base.ticket.status == NOT_FOUND else task.base.ticket.status)
+        return
+    read_uint(&reader, number_max())
+    read_uint(&reader, number_max())
+    if _may_all(door, call, RIGHT_WRITE, reader):
+        _revoke(door, call)
+
+
 cdef void lease_revoke_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil:
+    if call.step == 0:
+        _revoke_shown(door, call, task)
+        return
     if task.base.ticket.status != OK:
         call_fail(door, call, task.base.ticket.status)
         return
@@ -167,6 +222,10 @@ cdef void lease_show_message(EtcdDoor* door, EtcdCall* call, const Bytes* messag
 
 
 cdef void lease_show_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
+    _ask_for_keys(door, call)
+
+
+cdef void _ask_for_keys(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     cdef Submission what = submission_of(SUBMIT_SHOW_LEASE)
     what.arguments.list_leases.least = call.number
     _ask_behind_round(door, call, &what)
@@ -198,6 +257,8 @@ cdef void lease_show_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) no
     reader = reader_over(task.base.ticket.body, task.base.ticket.length)
     ttl_ms = read_uint(&reader, number_max())
     left_ms = read_uint(&reader, number_max())
+    if call.flags and not _may_all(door, call, RIGHT_READ, reader):
+        return
     is_made = is_made and pb_put_uint(out, 3, left_ms // MS_PER_S) and pb_put_uint(out, 4, _seconds(ttl_ms))
     call_answer(door, call, is_made and (not call.flags or _put_keys(out, &reader)))
 

@@ -95,7 +95,7 @@ cdef bint _keep_name(EtcdDoor* door, EtcdCall* call, const Bytes* name) noexcept
     if queue == NULL or not call.kept.append(name.data, name.length) or not call.kept.push(c'/'):
         call_fail(door, call, OVERLOADED)
         return False
-    queue.prefix_length = <uint32_t>call.kept.size
+    queue.prefix_length = call.part = <uint32_t>call.kept.size      # the audit trail tells so much of it
     return True
 
 
@@ -245,7 +245,7 @@ cdef bint _keep_key(EtcdCall* call, const Bytes* value) noexcept nogil:
     snprintf(text, sizeof(text), b"%s%lx", b"-" if lease < 0 else b"", <unsigned long>size)
     if not call.kept.append(<const uint8_t*>text, strlen(text)):
         return False
-    _queue(call).key_length = <uint32_t>call.kept.size
+    _queue(call).key_length = call.part = <uint32_t>call.kept.size
     _queue(call).value_length = value.length
     return value.length == 0 or call.kept.append(value.data, value.length)
 

@@ -1,6 +1,6 @@
 """etcd's messages as one table: bodies.
 
-Sources: etcd api/etcdserverpb rpc.proto, api/mvccpb kv.proto.
+Sources: etcd api/etcdserverpb rpc.proto, api/mvccpb kv.proto, api/authpb auth.proto.
 """
 
 from libc.stddef cimport size_t
@@ -313,6 +313,61 @@ cdef void _fill_locks() noexcept nogil:
     _header_only(MESSAGE_RESIGN_REPLY)
 
 
+cdef void _fill_members() noexcept nogil:
+    _row(MESSAGE_MEMBER_ADD, 1, b"peerURLs", KIND_STRING, 0, True)
+    _row(MESSAGE_MEMBER_ADD, 2, b"isLearner", KIND_BOOL)
+    _row(MESSAGE_MEMBER_REMOVE, 1, b"ID", KIND_UINT64)
+    _row(MESSAGE_MEMBER_UPDATE, 1, b"ID", KIND_UINT64)
+    _row(MESSAGE_MEMBER_UPDATE, 2, b"peerURLs", KIND_STRING, 0, True)
+    _row(MESSAGE_MEMBER_PROMOTE, 1, b"ID", KIND_UINT64)
+    _header_only(MESSAGE_MEMBERS_REPLY)
+    _row(MESSAGE_MEMBERS_REPLY, 2, b"members", KIND_MESSAGE, MESSAGE_MEMBER, True)
+
+
+cdef void _fill_auth() noexcept nogil:
+    _header_only(MESSAGE_HEADER_ALONE)
+    _row(MESSAGE_PERMISSION, 1, b"permType", KIND_ENUM, NAMES_PERMISSION)
+    _row(MESSAGE_PERMISSION, 2, b"key", KIND_BYTES)
+    _row(MESSAGE_PERMISSION, 3, b"range_end", KIND_BYTES)
+    _row(MESSAGE_USER_ADD_OPTIONS, 1, b"no_password", KIND_BOOL)
+    _header_only(MESSAGE_AUTH_STATUS_REPLY)
+    _row(MESSAGE_AUTH_STATUS_REPLY, 2, b"enabled", KIND_BOOL)
+    _row(MESSAGE_AUTH_STATUS_REPLY, 3, b"authRevision", KIND_UINT64)
+    _row(MESSAGE_AUTHENTICATE, 1, b"name", KIND_STRING)
+    _row(MESSAGE_AUTHENTICATE, 2, b"password", KIND_STRING)
+    _header_only(MESSAGE_AUTHENTICATE_REPLY)
+    _row(MESSAGE_AUTHENTICATE_REPLY, 2, b"token", KIND_STRING)
+    _row(MESSAGE_USER_ADD, 1, b"name", KIND_STRING)
+    _row(MESSAGE_USER_ADD, 2, b"password", KIND_STRING)
+    _row(MESSAGE_USER_ADD, 3, b"options", KIND_MESSAGE, MESSAGE_USER_ADD_OPTIONS)
+    _row(MESSAGE_USER_ADD, 4, b"hashedPassword", KIND_STRING)
+    _row(MESSAGE_USER_GET, 1, b"name", KIND_STRING)
+    _header_only(MESSAGE_USER_GET_REPLY)
+    _row(MESSAGE_USER_GET_REPLY, 2, b"roles", KIND_STRING, 0, True)
+    _header_only(MESSAGE_USER_LIST_REPLY)
+    _row(MESSAGE_USER_LIST_REPLY, 2, b"users", KIND_STRING, 0, True)
+    _row(MESSAGE_USER_DELETE, 1, b"name", KIND_STRING)
+    _row(MESSAGE_USER_CHANGE_PASSWORD, 1, b"name", KIND_STRING)
+    _row(MESSAGE_USER_CHANGE_PASSWORD, 2, b"password", KIND_STRING)
+    _row(MESSAGE_USER_CHANGE_PASSWORD, 3, b"hashedPassword", KIND_STRING)
+    _row(MESSAGE_USER_GRANT, 1, b"user", KIND_STRING)
+    _row(MESSAGE_USER_GRANT, 2, b"role", KIND_STRING)
+    _row(MESSAGE_USER_REVOKE, 1, b"name", KIND_STRING)
+    _row(MESSAGE_USER_REVOKE, 2, b"role", KIND_STRING)
+    _row(MESSAGE_ROLE_ADD, 1, b"name", KIND_STRING)
+    _row(MESSAGE_ROLE_GET, 1, b"role", KIND_STRING)
+    _header_only(MESSAGE_ROLE_GET_REPLY)
+    _row(MESSAGE_ROLE_GET_REPLY, 2, b"perm", KIND_MESSAGE, MESSAGE_PERMISSION, True)
+    _header_only(MESSAGE_ROLE_LIST_REPLY)
+    _row(MESSAGE_ROLE_LIST_REPLY, 2, b"roles", KIND_STRING, 0, True)
+    _row(MESSAGE_ROLE_DELETE, 1, b"role", KIND_STRING)
+    _row(MESSAGE_ROLE_GRANT, 1, b"name", KIND_STRING)
+    _row(MESSAGE_ROLE_GRANT, 2, b"perm", KIND_MESSAGE, MESSAGE_PERMISSION)
+    _row(MESSAGE_ROLE_REVOKE, 1, b"role", KIND_STRING)
+    _row(MESSAGE_ROLE_REVOKE, 2, b"key", KIND_BYTES)
+    _row(MESSAGE_ROLE_REVOKE, 3, b"range_end", KIND_BYTES)
+
+
 cdef void _name(uint16_t names, uint32_t value, const char* name) noexcept nogil:
     NAMES[names * NAMES_VALUES_MAX + value] = name
 
@@ -345,6 +400,9 @@ cdef void _fill_names() noexcept nogil:
     _name(NAMES_EVENT, 1, b"DELETE")
     _name(NAMES_FILTER, 0, b"NOPUT")
     _name(NAMES_FILTER, 1, b"NODELETE")
+    _name(NAMES_PERMISSION, 0, b"READ")
+    _name(NAMES_PERMISSION, 1, b"WRITE")
+    _name(NAMES_PERMISSION, 2, b"READWRITE")
 
 
 memset(&FIRST, 0, sizeof(FIRST))
@@ -356,4 +414,6 @@ _fill_cluster()
 _fill_watch()
 _fill_leases()
 _fill_locks()
+_fill_members()
+_fill_auth()
 _fill_names()

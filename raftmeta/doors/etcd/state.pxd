@@ -10,17 +10,19 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters
 from raftmeta.doors.desk.state cimport Desk, DeskTask
+from raftmeta.doors.desk.users cimport Speaker
 from raftmeta.loop.tickets cimport WatchSignal
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published
 from raftmeta.status cimport status_t
-from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes
+from raftmeta.wire.commands cimport Bytes
 
 cdef enum:
     ETCD_MESSAGE_BYTES_MAX = 6 * 1024 * 1024    # of a request: what is larger could not be one command of the log
     ETCD_CALLS_MAX = 4096           # of one connection under way
     TUNE_CALLS_BYTES = 16 << 20     # what all of them may hold of requests that are not whole or not done
+    ETCD_GUESS_SLOTS = 256          # of names whose passwords were guessed
     TUNE_OUT_BYTES = 1 << 20        # waiting to be sent: a connection with more is neither read nor answered
     ETCD_PATH_BYTES_MAX = 64        # of a method's path; a longer one is of no method
     TASK_CALL = 16                  # DeskTask.kind: of a call; TASK_OF_DOOR
@@ -97,10 +99,12 @@ cdef struct EtcdCall:
     uint8_t has_message             # of one message: that was given to its handler
     uint8_t is_deferred             # the transport has sent all of `out`, and asks again when it is told
     uint8_t is_grpc                 # by its content-type
+    uint8_t is_token_bad            # its client showed a token that does not count
     uint8_t path_length             # more than the most: it is of no method
     uint8_t[ETCD_PATH_BYTES_MAX] path
     int32_t code                    # EtcdCode, once done
     const char* text                # of its status
+    Speaker speaker                 # by its token, or by the certificate of its connection
     status_t status                 # of ours that it stands for; OK: of none
     Vec[uint8_t] received           # bytes of messages that are not whole yet, or wait; of one message: that, framed
     Vec[uint8_t] out                # messages, framed as gRPC does: a zero byte, a length of four bytes, the message
@@ -137,9 +141,7 @@ cdef struct EtcdConnection:
     uint8_t is_told                 # in EtcdDoor.told
     uint32_t call_count
     uint64_t call_bytes             # what they hold of requests
-    uint8_t name_length             # of the user that was proved; 0: none
-    uint8_t[PRINCIPAL_BYTES_MAX] name
-    bint is_certified               # by a certificate
+    Speaker speaker                 # by its certificate; without one, that of the first token on it
 
 # A record of a key, from the state or from a result. Revisions are the node's.
 cdef struct KeyRecord:
@@ -178,6 +180,11 @@ cdef struct EtcdFeed:
     uint8_t has_items               # since the owner took all of them
     uint8_t is_dropped              # its owner has let go
 
+# Passwords that were wrong, of the names that share a slot (doors/desk/passwords).
+cdef struct EtcdGuesses:
+    uint64_t since_ns
+    uint32_t count
+
 cdef struct EtcdCounters:
     ConnectionCounters base
     uint64_t calls
@@ -195,6 +202,7 @@ cdef struct EtcdDoor:
     bint is_serving                 # commands and reads can be asked
     bint is_lonely                  # no leader for so long that clients are sent elsewhere
     uint64_t rights_revision        # that the connections were looked at under
+    EtcdGuesses[ETCD_GUESS_SLOTS] guesses
     uint8_t client_address_length   # of this node, as MemberList tells it
     uint8_t[255] client_address
     Vec[uint8_t] reply              # scratch: the message that is being made

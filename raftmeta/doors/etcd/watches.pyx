@@ -11,6 +11,7 @@ from libc.string cimport memcpy, strlen
 
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.etcd.access cimport access_may
+from raftmeta.doors.etcd.audit cimport audit_watch
 from raftmeta.doors.etcd.calls cimport call_end, call_header, call_reply, call_rest, call_send, call_wait, revision_told
 from raftmeta.doors.etcd.feeds cimport feed_again, feed_create, feed_drop
 from raftmeta.doors.etcd.keys cimport KeyRange, KeyRecord, key_range, key_record, key_value_put
@@ -36,6 +37,8 @@ cdef enum:
     TEND_NS = 500_000_000
     EVENT_ELEMENTS = 3              # [type, record, previous | nil]
     INVALID_ID = -1                 # of an answer that is about no watch, or about all
+
+cdef const char* DENIED = b"etcdserver: permission denied"
 
 cdef struct EtcdWatch:
     EtcdWatch* next_woken           # of its stream
@@ -224,9 +227,10 @@ cdef Delivered _ended(EtcdDoor* door, EtcdWatch* watch, uint8_t kind, uint64_t r
 cdef bint _may_see(EtcdDoor* door, EtcdWatch* watch) noexcept nogil:
     cdef Bytes key = bytes_of(<const uint8_t*>watch + sizeof(EtcdWatch), watch.key_length)
     cdef Bytes end = bytes_of(<const uint8_t*>watch + sizeof(EtcdWatch) + watch.key_length, watch.end_length)
-    if access_may(door, watch.call.connection, RIGHT_READ | RIGHT_WATCH, &key, &end):
+    if access_may(door, watch.call, RIGHT_READ | RIGHT_WATCH, &key, &end):
         return True
-    _answer(door, watch.call, _revision(door), watch.id, False, True, 0, b"etcdserver: permission denied")
+    audit_watch(door, watch.call, &key, &end, False, False)
+    _answer(door, watch.call, _revision(door), watch.id, False, True, 0, DENIED)
     _forget(door, <Watching*>watch.call.data, watch)
     return False
 
@@ -419,8 +423,8 @@ cdef const char* _refusal(EtcdDoor* door, EtcdCall* call, const Create* create, 
         return b"etcdserver: mvcc: required revision has been compacted"
     if range.start.length > KEY_BYTES_MAX or range.end.length > KEY_BYTES_MAX + 1:
         return b"etcdserver: request is too large"
-    if not access_may(door, call.connection, RIGHT_READ | RIGHT_WATCH, &range.start, &range.end):
-        return b"etcdserver: permission denied"
+    if not access_may(door, call, RIGHT_READ | RIGHT_WATCH, &range.start, &range.end):
+        return DENIED
     if range.is_empty:
         return b"mvcc: watcher range is empty"
     if create.id != 0 and _find(watching, create.id) != NULL:
@@ -495,6 +499,8 @@ cdef void _create(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept
         room[range.start.length] = 0
         range.end = bytes_of(room, range.start.length + 1)
     reason = _refusal(door, call, &create, &range)
+    if reason == NULL or reason == DENIED:
+        audit_watch(door, call, &range.start, &range.end, range.is_key, reason == NULL)
     if reason != NULL:
         _answer(door, call, now, INVALID_ID, True, True, 0, reason)
         return

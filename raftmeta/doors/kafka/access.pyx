@@ -7,29 +7,20 @@ from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport desk_session_own
+from raftmeta.doors.desk.users cimport users_hold, users_may
 from raftmeta.doors.kafka.audit cimport audit_blocks
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_GROUP_AUTHORIZATION_FAILED,
                                             KAFKA_INVALID_GROUP_ID, KAFKA_OK)
-from raftmeta.loop.loop cimport READER_KAFKA, loop_enter, loop_leave
-from raftmeta.machine.rights cimport rights_drop, rights_hold
+from raftmeta.machine.rights cimport rights_drop
 from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE, RightsTable, TableUser
-from raftmeta.machine.rights_table cimport rights_allow, table_user
-from raftmeta.machine.state cimport Machine
+from raftmeta.machine.rights_table cimport table_user
 from raftmeta.security.identity cimport ROLE_CLIENT
 from raftmeta.security.tls_state cimport TlsSession
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
 
 
-# The machine of this turn may be pinned already; then it is the one to ask.
 cdef RightsTable* access_table(KafkaDoor* door) noexcept nogil:
-    cdef Machine* machine
-    cdef RightsTable* table
-    if door.desk.machine != NULL:
-        return rights_hold(&door.desk.machine.rights)
-    machine = loop_enter(door.desk.loop, READER_KAFKA)
-    table = rights_hold(&machine.rights) if machine != NULL else NULL
-    loop_leave(door.desk.loop, READER_KAFKA)
-    return table
+    return users_hold(&door.desk)
 
 
 cdef void access_by_certificate(KafkaConnection* connection) noexcept nogil:
@@ -65,18 +56,11 @@ cdef bint access_must_prove(KafkaDoor* door, const KafkaConnection* connection) 
 cdef bint access_allows(KafkaDoor* door, const KafkaConnection* connection, uint8_t rights, const Bytes* start,
                         const Bytes* end) noexcept nogil:
     cdef RightsTable* table = access_table(door)
-    cdef const TableUser* user
     cdef bint may = not door.limits.needs_rights
-    cdef int position = 0
     if table == NULL:
         return may
     if table.is_enabled:
-        user = _user_of(table, connection)
-        may = user != NULL
-        while may and rights >> position:
-            if rights >> position & 1:
-                may = rights_allow(user, <uint8_t>(1 << position), start, end, False)
-            position += 1
+        may = users_may(_user_of(table, connection), rights, start, end)
     rights_drop(table)
     return may
 

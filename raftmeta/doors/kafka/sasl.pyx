@@ -11,11 +11,12 @@ commas between. proof = ClientKey ^ HMAC(StoredKey, AuthMessage); signature = HM
 Sources: RFC 5802; RFC 7677; Apache Kafka 3.9 ScramSaslServer.java and SaslServerAuthenticator.java.
 """
 
-from libc.stdint cimport int16_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from raftmeta.connections.accounts cimport accounts_attach
 from raftmeta.connections.connections cimport connection_next_turn, connection_prove
+from raftmeta.doors.desk.passwords cimport PASSWORD_ITERATIONS, Salting, guesses_allow, is_private, salting_go
 from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport random_bytes
@@ -36,15 +37,9 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport hash64
 from raftmeta.native.old_digests cimport base64
 from raftmeta.native.sha256 cimport are_equal_in_constant_time, hmac_sha256, sha256
-from raftmeta.net.posix cimport sockaddr, sockaddr_storage, socklen_t
 from raftmeta.net.stream cimport stream_is_secured
 from raftmeta.status cimport OK
 from raftmeta.wire.commands cimport PRINCIPAL_BYTES_MAX, Bytes
-
-cdef extern from "<sys/socket.h>" nogil:
-    enum: AF_INET
-    enum: AF_INET6
-    int getpeername(int fd, sockaddr* address, socklen_t* length)
 
 cdef enum:
     KEY_BYTES = 32
@@ -52,10 +47,6 @@ cdef enum:
     BASE64_BYTES = 44               # of a key
     DIGITS_MAX = 10
     CLIENT_NONCE_BYTES_MAX = 255
-    DISGUISED_ITERATIONS = 32_768   # of a user that does not exist: as bindings/scram sets passwords
-    TUNE_ITERATIONS = 2_048         # of a password in one turn: some 2 ms
-    TUNE_FAILURES_MAX = 10          # of one user's name at once
-    TUNE_LEAK_NS = 1_000_000_000
 
 
 cdef bint sasl_prepare(KafkaDoor* door) noexcept nogil:
@@ -79,26 +70,6 @@ cdef bint sasl_allows(KafkaDoor* door, const KafkaConnection* connection, const 
     reader.end = frame + length
     key = get_int16(&reader)
     return not reader.is_bad and key in (KAFKA_API_VERSIONS, KAFKA_SASL_HANDSHAKE, KAFKA_SASL_AUTHENTICATE)
-
-
-# Nobody between can listen: it is secured, or comes from this machine.
-cdef bint _is_private(const KafkaConnection* connection) noexcept nogil:
-    cdef sockaddr_storage storage
-    cdef const uint8_t* bytes = <const uint8_t*>&storage
-    cdef socklen_t length = sizeof(sockaddr_storage)
-    cdef uint8_t[16] loopback
-    if stream_is_secured(&connection.base.stream):
-        return True
-    memset(&storage, 0, sizeof(storage))
-    if getpeername(connection.base.stream.fd, <sockaddr*>&storage, &length) != 0:
-        return False
-    if storage.ss_family == AF_INET:                # sockaddr_in: family, port, address
-        return bytes[4] == 127
-    if storage.ss_family != AF_INET6:
-        return False
-    memset(loopback, 0, 16)                         # sockaddr_in6: family, port, flow, address
-    loopback[15] = 1
-    return memcmp(bytes + 8, loopback, 16) == 0
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -146,7 +117,7 @@ cdef void handshake_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil
         reply_fail(door, request)
         return
     sasl_release(connection)
-    if _is(&mechanism, b"SCRAM-SHA-256", 13) and _is_private(connection):
+    if _is(&mechanism, b"SCRAM-SHA-256", 13) and is_private(&connection.base):
         connection.sasl.step = SASL_SCRAM
     elif _is(&mechanism, b"PLAIN", 5) and is_secured:
         connection.sasl.step = SASL_PLAIN
@@ -170,7 +141,7 @@ cdef void _make_up(KafkaDoor* door, const RightsTable* table, KafkaConnection* c
         seed = &table.seed[0]
     hmac_sha256(seed, SEED_BYTES, connection.sasl.name, connection.sasl.name_length, made_up)
     memcpy(connection.sasl.salt, made_up, SALT_BYTES)
-    connection.sasl.iterations = DISGUISED_ITERATIONS
+    connection.sasl.iterations = PASSWORD_ITERATIONS
     memset(connection.sasl.stored_key, 0, KEY_BYTES)
     memset(connection.sasl.server_key, 0, KEY_BYTES)
 
@@ -194,16 +165,7 @@ cdef void _find_secret(KafkaDoor* door, KafkaConnection* connection) noexcept no
 
 
 cdef KafkaFailures* _slot_of(KafkaDoor* door, const KafkaConnection* connection) noexcept nogil:
-    cdef uint64_t place = hash64(0, connection.sasl.name, connection.sasl.name_length) % KAFKA_FAILURE_SLOTS
-    cdef KafkaFailures* slot = &door.failures[place]
-    cdef uint64_t leaked = (door.desk.base.now_ns - slot.since_ns) // TUNE_LEAK_NS
-    if leaked >= slot.count:
-        slot.count = 0
-        slot.since_ns = door.desk.base.now_ns
-    else:
-        slot.count -= <uint32_t>leaked
-        slot.since_ns += leaked * TUNE_LEAK_NS
-    return slot
+    return &door.failures[hash64(0, connection.sasl.name, connection.sasl.name_length) % KAFKA_FAILURE_SLOTS]
 
 
 # The proof is right. False: the user has as many connections as it may.
@@ -230,7 +192,7 @@ cdef bint _judge(KafkaDoor* door, KafkaRequest* request, const uint8_t* client_k
     cdef bint is_proof
     sha256(client_key, KEY_BYTES, stored)
     is_proof = (are_equal_in_constant_time(stored, connection.sasl.stored_key, KEY_BYTES) and connection.sasl.is_user)
-    if slot.count >= TUNE_FAILURES_MAX:
+    if not guesses_allow(&slot.count, &slot.since_ns, door.desk.base.now_ns):
         return False
     if not is_proof:
         slot.count += 1
@@ -408,48 +370,30 @@ cdef bint _take_plain(KafkaConnection* connection, const Bytes* token, Bytes* pa
     return True
 
 
-# SaltedPassword (PBKDF2 of one block), a part of its iterations. True: it is whole. request.texts has the last HMAC and
-# the sum so far, request.number the iterations done.
-cdef bint _salt(KafkaConnection* connection, KafkaRequest* request, const Bytes* password) noexcept nogil:
-    cdef uint8_t[SALT_BYTES + 4] first
-    cdef uint8_t* last = request.texts.data
-    cdef uint8_t* total = request.texts.data + KEY_BYTES
-    cdef uint32_t left = TUNE_ITERATIONS
-    cdef int i
-    if request.number == 0:
-        memcpy(first, connection.sasl.salt, SALT_BYTES)
-        memset(first + SALT_BYTES, 0, 4)
-        first[SALT_BYTES + 3] = 1
-        hmac_sha256(password.data, password.length, first, SALT_BYTES + 4, last)
-        memcpy(total, last, KEY_BYTES)
-        request.number = 1
-    while left and request.number < connection.sasl.iterations:
-        hmac_sha256(password.data, password.length, last, KEY_BYTES, last)
-        for i in range(KEY_BYTES):
-            total[i] ^= last[i]
-        request.number += 1
-        left -= 1
-    return request.number >= connection.sasl.iterations
-
-
 cdef void _prove_plain(KafkaDoor* door, KafkaRequest* request, const Bytes* token) noexcept nogil:
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef KafkaConnection* connection = request.connection
     cdef uint8_t[KEY_BYTES] key
     cdef Bytes password
+    cdef Salting* salting
     if not _take_plain(connection, token, &password):
         _refuse(door, request)
         return
     if request.texts.size == 0:
         _find_secret(door, connection)
-        if not request.texts.resize(2 * KEY_BYTES):
+        if not request.texts.resize(sizeof(Salting)):
             reply_fail(door, request)
             return
-    if not _salt(connection, request, &password):
+        memset(request.texts.data, 0, sizeof(Salting))
+        salting = <Salting*>request.texts.data
+        salting.iterations = connection.sasl.iterations
+        memcpy(salting.salt, connection.sasl.salt, SALT_BYTES)
+    salting = <Salting*>request.texts.data
+    if not salting_go(salting, &password):
         connection_next_turn(&door.desk.base, &connection.base)
         return
-    hmac_sha256(request.texts.data + KEY_BYTES, KEY_BYTES, b"Client Key", 10, key)
-    memset(request.texts.data, 0, 2 * KEY_BYTES)
+    hmac_sha256(salting.sum, KEY_BYTES, b"Client Key", 10, key)
+    memset(request.texts.data, 0, sizeof(Salting))
     if _judge(door, request, key):
         _answer(door, request, KAFKA_OK, NULL, &nothing)
     else:
