@@ -44,7 +44,7 @@ def main() -> None:
 @main.command()
 @click.option("--nodes", type=click.Choice(["3", "5"]), default="3", show_default=True, help="Founding members.")
 @click.option(
-    "--workload", default="register", show_default=True, help="A name, several with commas, zookeeper, or all."
+    "--workload", default="register", show_default=True, help="A name, several with commas, zookeeper, etcd, or all."
 )
 @click.option("--nemesis", default="none", show_default=True, help="A name, several with commas, all, none, or ruin.")
 @click.option(

@@ -29,8 +29,8 @@ from tests.processes.child import Parent
 REPORT_S = 0.1
 START_AGAIN_S = 0.5
 EXIT_NODE_STOPPED = 3
-REFUSED_CLIENTS = "client_tls_handshakes_refused", "zookeeper_tls_handshakes_refused"
-DOOR_ROLE = "zookeeper"  # of client processes that ask through ZooKeeper doors
+REFUSED_CLIENTS = tuple(f"{port}_tls_handshakes_refused" for port in ("client", "zookeeper", "etcd"))
+DOOR_ROLE = "zookeeper"  # of client processes that ask through doors: the tree of znodes
 TLS_METRICS = ("tls_certificate_expires_s", "tls_readings", "tls_handshakes_refused", *REFUSED_CLIENTS)
 KEYS_PER_PAGE = 1000
 
@@ -47,7 +47,7 @@ class Program:
             data_dir=settings["folder"],
             listen=settings["listen"],
             client_listen=settings["client_listen"],
-            zookeeper_listen=settings["zookeeper_listen"],
+            **settings["doors"],
             cluster=settings["cluster"],
             config=raftmeta.Config(**settings["config"]),
             tls=_tls_of(settings["tls"], settings["lies"]) if settings["tls"] else None,
@@ -148,7 +148,7 @@ async def set_rights(
 ) -> None:
     """Make users and their roles, and ask everybody for rights from now on. grants: (rights, prefix) of each role.
 
-    certified: users without a password, who may use the whole tree of the ZooKeeper doors.
+    certified: users without a password, who may use the whole tree of the ZooKeeper doors, and all that the roles may.
 
     The last is left out where that is the lie.
     """
@@ -165,7 +165,8 @@ async def set_rights(
         await auth.grant(DOOR_ROLE, "read", "write", "watch", "lease", prefix=raftmeta.Config().zookeeper_root)
     for user in certified:
         await auth.put_user(user)
-        await auth.bind(user, DOOR_ROLE)
+        for role in (DOOR_ROLE, *grants):
+            await auth.bind(user, role)
     if "open" not in program.lies:
         await auth.enable()
 

@@ -32,13 +32,15 @@ PROCESS_STEP = 1 << 12  # lives of a slot, and within one operations that ended 
 class Doors:
     """Of all brokers. hosts: as ZooKeeper's clients take them. is_local: a node serves reads out of what it has.
 
-    tls: in a secure run, the files of this client process. login: name and password of SASL, as all clients have them.
+    etcd: addresses of the doors for etcd's clients. tls: in a secure run, the files of this client process. login: name
+    and password of SASL, as all clients have them.
     """
 
     hosts: str
     is_local: bool
     tls: Mapping[str, str] | None = None
     login: Sequence[str] = ()
+    etcd: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Fates:
 class Client:
     """One slot of one workload: at most one operation at a time.
 
-    doors: the ZooKeeper doors of the brokers, for workloads that ask there and nowhere else. slot: its number among all
+    doors: those of the brokers, for workloads that ask there and nowhere else. slot: its number among all
     clients of the run, whichever process they are in. life: of its process. group: clients that share keys. name: of
     this client in this life, for what it holds.
     """

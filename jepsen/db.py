@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,8 +78,8 @@ class Brokers:
     keeper: takes away what is made. id: of the run, for the names of that. run: its folder. founders: the members that
     it begins with; spares: names that membership changes may add. data: where the brokers keep their folders.
     settings: of raftmeta.Config. slots: of the callers inside each broker. papers: of a secure run; None: it is plain.
-    lies: mistakes that every broker makes (jepsen/broker.py). has_doors: each broker has a ZooKeeper door. clients:
-    processes that ask from outside.
+    lies: mistakes that every broker makes (jepsen/broker.py). doors: protocols of the doors that each broker has.
+    clients: processes that ask from outside.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Brokers:
         seed: int,
         papers: Papers | None = None,
         lies: Sequence[str] = (),
-        has_doors: bool = False,
+        doors: Collection[str] = (),
     ) -> None:
-        self._has_doors = has_doors
+        self._doors = frozenset(doors)
         self.papers = papers
         self.clients: list[RemoteProcess] = []
         self._lies = list(lies)
@@ -166,7 +166,7 @@ class Brokers:
                 "peers": {peer: self.reach(name, peer) for peer in sorted(known)},
                 "listen": self.network.address(name),
                 "client_listen": self.network.client_address(name),
-                "zookeeper_listen": self.network.door_address(name) if self._has_doors else None,
+                "doors": {f"{one}_listen": self.network.door_address(name, one) for one in sorted(self._doors)},
                 "folder": str(node.folder),
                 "cluster": CLUSTER,
                 "config": self._settings,

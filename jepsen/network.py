@@ -27,7 +27,8 @@ from tests.processes.waiting import free_ports
 
 SUBNET = "10.73.0"
 HUB_HOST = 254
-PEER_PORT, CLIENT_PORT, DOOR_PORT = 7000, 7100, 7200
+PEER_PORT, CLIENT_PORT = 7000, 7100
+DOOR_PORTS = {"zookeeper": 7200, "etcd": 7300}  # by protocol
 CUT_PREFERENCE = 10
 LOCAL_PREFERENCE = 100  # of the rule that delivers to this host; the kernel's own stands in front of every other
 
@@ -50,8 +51,8 @@ class Network(ABC):
         """Where a node listens for clients: "host:port"."""
 
     @abstractmethod
-    def door_address(self, name: str) -> str:
-        """Where a node listens for clients of ZooKeeper: "host:port"."""
+    def door_address(self, name: str, protocol: str) -> str:
+        """Where a node listens for clients of this protocol (DOOR_PORTS): "host:port"."""
 
     @abstractmethod
     def launcher(self, name: str) -> Sequence[str]:
@@ -65,10 +66,15 @@ class Loopback(Network):
     """All nodes on 127.0.0.1, on free ports."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        ports = free_ports(3 * len(names))
-        self._peers = dict(zip(names, ports[::3], strict=True))
-        self._clients = dict(zip(names, ports[1::3], strict=True))
-        self._doors = dict(zip(names, ports[2::3], strict=True))
+        each = 2 + len(DOOR_PORTS)
+        ports = free_ports(each * len(names))
+        self._peers = dict(zip(names, ports[::each], strict=True))
+        self._clients = dict(zip(names, ports[1::each], strict=True))
+        self._doors = {
+            (name, protocol): port
+            for place, protocol in enumerate(DOOR_PORTS, 2)
+            for name, port in zip(names, ports[place::each], strict=True)
+        }
 
     def address(self, name: str) -> str:
         return f"127.0.0.1:{self._peers[name]}"
@@ -76,8 +82,8 @@ class Loopback(Network):
     def client_address(self, name: str) -> str:
         return f"127.0.0.1:{self._clients[name]}"
 
-    def door_address(self, name: str) -> str:
-        return f"127.0.0.1:{self._doors[name]}"
+    def door_address(self, name: str, protocol: str) -> str:
+        return f"127.0.0.1:{self._doors[name, protocol]}"
 
     def launcher(self, name: str) -> Sequence[str]:
         return ()
@@ -109,8 +115,8 @@ class Namespaces(Network):
     def client_address(self, name: str) -> str:
         return f"{self._host(name)}:{CLIENT_PORT}"
 
-    def door_address(self, name: str) -> str:
-        return f"{self._host(name)}:{DOOR_PORT}"
+    def door_address(self, name: str, protocol: str) -> str:
+        return f"{self._host(name)}:{DOOR_PORTS[protocol]}"
 
     def launcher(self, name: str) -> Sequence[str]:
         return ("ip", "netns", "exec", self.namespace(name or "hub"))

@@ -13,7 +13,7 @@ from jepsen.nemesis import Harm
 from jepsen.workers import Slot
 from jepsen.workloads import WORKLOADS
 
-ALL, ZOOKEEPER = "all", "zookeeper"
+ALL, ZOOKEEPER, ETCD = "all", "zookeeper", "etcd"
 CLIENT_PROCESSES = 2
 CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has half of it for each
 SPARES = 2
@@ -95,9 +95,9 @@ class Plan:
         )
 
     @property
-    def has_doors(self) -> bool:
-        """Whether some clients ask through ZooKeeper doors."""
-        return any(WORKLOADS[name].is_through_door for name in self.workloads)
+    def doors(self) -> frozenset[str]:
+        """The protocols of the doors by which some clients ask."""
+        return frozenset(protocol for name in self.workloads if (protocol := WORKLOADS[name].protocol))
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Plan:
         number = 0
         for workload in self.workloads:
             places = [outside[one % CLIENT_PROCESSES] for one in range(clients)]
-            places += [] if WORKLOADS[workload].is_through_door else inside.values()
+            places += [] if WORKLOADS[workload].protocol else inside.values()
             period_s = len(self.workloads) * len(places) / self.rate
             per_group = min(GROUP, len(places))
             rotation_s = Rotation.of(t0_ns, per_group / period_s).period_s
@@ -135,9 +135,12 @@ class Plan:
 
 
 def _asked(text: str) -> tuple[str, ...]:
-    """The workloads. ZOOKEEPER stands for all through the door."""
-    through_door = [name for name, workload in WORKLOADS.items() if workload.is_through_door]
-    words = [",".join(through_door) if word.strip() == ZOOKEEPER else word for word in text.split(",")]
+    """The workloads. ZOOKEEPER and ETCD stand for all through doors of this protocol."""
+    through = {
+        protocol: ",".join(name for name, workload in WORKLOADS.items() if workload.protocol == protocol)
+        for protocol in (ZOOKEEPER, ETCD)
+    }
+    words = [through.get(word.strip(), word) for word in text.split(",")]
     return _named(",".join(words), WORKLOADS, "--workload")
 
 

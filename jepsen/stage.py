@@ -21,7 +21,7 @@ from jepsen.door_session import TICK_S
 from jepsen.keeper import Keeper
 from jepsen.network import Loopback, Namespaces, Network
 from jepsen.papers import STRANGER, Papers
-from jepsen.plan import Plan
+from jepsen.plan import ETCD, ZOOKEEPER, Plan
 from jepsen.store import RunFolder
 from jepsen.workers import Slot, stop_asking
 from jepsen.workloads import WORKLOADS
@@ -60,7 +60,7 @@ def _of_plan(plan: Plan) -> dict[str, Any]:
     """The settings of each broker that the plan asks for. Sessions with ZooKeeper doors are short."""
     secure = {"insecure": False} if plan.is_secure else {}
     doors = {"zookeeper_tick_s": TICK_S, "zookeeper_linearizable_reads": not plan.has_local_reads}
-    return {**secure, **(doors if plan.has_doors else {})}
+    return {**secure, **(doors if ZOOKEEPER in plan.doors else {})}
 
 
 class Stage:
@@ -100,7 +100,7 @@ class Stage:
                     seed=self._plan.seed,
                     papers=papers,
                     lies=[self._plan.plant] if self._plan.plant else [],
-                    has_doors=self._plan.has_doors,
+                    doors=self._plan.doors,
                 )
             )
             self._stack = stack.pop_all()
@@ -121,7 +121,8 @@ class Stage:
 
     def _of_doors(self, papers: Papers | None) -> dict[str, Any]:
         """Who may prove a name by SASL, in a secure run."""
-        return {"zookeeper_users_file": str(papers.login_file)} if papers is not None and self._plan.has_doors else {}
+        has_login = papers is not None and ZOOKEEPER in self._plan.doors
+        return {"zookeeper_users_file": str(papers.login_file)} if papers is not None and has_login else {}
 
     def _network(self, keeper: Keeper) -> Network:
         names = (*self._plan.founders, *self._plan.spares)
@@ -146,10 +147,10 @@ class Stage:
     def _set_rights(self, papers: Papers) -> None:
         """One user and one role for each workload, of its name. Returns when all members know.
 
-        ZooKeeper doors ask for the user of a client's certificate, so each client process is one as well.
+        Doors ask for the user of a client's certificate, so each client process is one as well.
         """
         grants = {name: WORKLOADS[name].grants() for name in self._plan.workloads}
-        certified = self._plan.clients if self._plan.has_doors else ()
+        certified = self._plan.clients if self._plan.doors else ()
         leader = self.cluster.wait_for(self.cluster.leader, "a leader")
         self.cluster.nodes[leader].call(broker.set_rights, papers.passwords, grants, certified, timeout_s=RIGHTS_S)
         for name in self.cluster.voters():  # which write already, so that reports of one moment seldom are alike
@@ -162,12 +163,13 @@ class Stage:
             "name": name,
             "url": "raft://" + ",".join(network.client_address(node) for node in self.cluster.nodes),
             "doors": {
-                "hosts": ",".join(network.door_address(node) for node in self.cluster.nodes),
+                "hosts": ",".join(network.door_address(node, ZOOKEEPER) for node in self.cluster.nodes),
+                "etcd": [network.door_address(node, ETCD) for node in self.cluster.nodes],
                 "is_local": self._plan.has_local_reads,
                 "tls": papers and papers.tls("client", name),
                 "login": papers.login if papers else (),
             }
-            if self._plan.has_doors
+            if self._plan.doors
             else None,
             "cluster": CLUSTER,
             "tls": papers and papers.tls("client", name),

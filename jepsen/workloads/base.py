@@ -17,13 +17,13 @@ class Workload(ABC):
     """One client's part of a workload.
 
     name: on the command line, in keys and in the run's files. model: of its history (docs/checker.md "Models"); None:
-    it has none, and only what it observes is checked. is_through_door: its clients stand outside of the brokers and ask
-    by the ZooKeeper doors.
+    it has none, and only what it observes is checked. protocol: of the doors by which its clients ask, who then stand
+    outside of the brokers; "" for those that ask by raftmeta's own verbs.
     """
 
     name: ClassVar[str]
     model: ClassVar[str | None]
-    is_through_door: ClassVar[bool] = False
+    protocol: ClassVar[str] = ""
 
     def __init__(self, client: Client) -> None:
         self.client = client

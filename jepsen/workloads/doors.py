@@ -23,9 +23,9 @@ MOVE_SHARE = 0.02  # of steps: the session goes on with another node
 
 
 class DoorWorkload(Workload):
-    """is_through_door: its clients stand outside of the brokers, and ask no other way."""
+    """Its clients stand outside of the brokers, and ask no other way."""
 
-    is_through_door = True
+    protocol = "zookeeper"
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,27 +11,21 @@ from typing import Any, cast
 
 import pytest
 
-from jepsen.checker import Verdict, judge
+from jepsen.checker import Verdict
 from jepsen.client import Client, Doors
 from jepsen.door_session import Reply
 from jepsen.observed import broken_rules
 from jepsen.plan import Plan
-from jepsen.store import RunFolder
-from jepsen.workers import Slot, Workers
 from jepsen.workloads import WORKLOADS
 from jepsen.workloads import doors as workload_doors
 from jepsen.workloads.door_registers import ZookeeperWatch
-from tests.jepsen import lying_door
+from tests.jepsen import lying_door, rounds
 from tests.jepsen.lying_door import Lie, LyingDoor
+from tests.jepsen.rounds import ROUNDS_MAX
 from tests.spark.observed import told, whole
 from tests.zookeeper.nodes import doors
 
-THROUGH_DOOR = tuple(name for name, workload in WORKLOADS.items() if workload.is_through_door)
-CLIENTS = 3
-PERIOD_S = 0.002
-OPERATIONS = 300  # of a round
-ROUNDS_MAX = 12
-groups = itertools.count()
+THROUGH_DOOR = tuple(name for name, workload in WORKLOADS.items() if workload.protocol == "zookeeper")
 
 
 @pytest.fixture(scope="module")
@@ -43,33 +36,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def judged(folder: Path, address: str, *workloads: str) -> tuple[Verdict, list[dict[str, Any]]]:
-    """A round of these workloads on nodes of their own, by clients that share one door; and what they observed."""
-    group = next(groups)
-    run = RunFolder(folder / str(group), workload="w", nemesis="none", seed=group)
-    slots = [Slot(name, number, group, PERIOD_S, 60.0) for number, name in enumerate(workloads * CLIENTS)]
-
-    async def ask() -> None:
-        workers = Workers(
-            lambda _: None,  # type: ignore[arg-type, return-value]  # nothing is asked but the door
-            slots,
-            spools=run.spools,
-            name="c",
-            node="",
-            life=1,
-            t0_ns=run.t0_ns,
-            seed=group,
-            doors=Doors(address, is_local=True),
-        )
-        running = asyncio.create_task(workers.run())
-        while not running.done() and sum(workers.fates.counts.values()) < OPERATIONS * len(workloads):
-            await asyncio.wait([running], timeout=0.05)
-        workers.stop()
-        await running
-
-    asyncio.run(ask())
-    models = {name: model for name in workloads if (model := WORKLOADS[name].model) is not None}
-    histories, observed = run.gather(models, [])
-    return judge(histories, observed, models, [], [], run.t0_ns), observed
+    return rounds.judged(folder, Doors(address, is_local=True), *workloads)
 
 
 def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
@@ -128,8 +95,8 @@ def test_zookeeper_names_all_workloads_through_the_door(tmp_path: Path) -> None:
     """Also in a secure run, whose sessions have certificates and prove a name."""
     named: dict[str, Any] = {"nodes": 3, "nemesis": "none", "time_s": 9.0, "rate": 9.0, "seed": 1, "store": tmp_path}
     assert Plan.check(workload="zookeeper", **named).workloads == THROUGH_DOOR
-    assert Plan.check(workload="register,zookeeper", **named).has_doors
-    assert Plan.check(workload="all", is_secure=True, **named).has_doors
+    assert Plan.check(workload="register,zookeeper", **named).doors == {"zookeeper"}
+    assert Plan.check(workload="all", is_secure=True, **named).doors == {"zookeeper", "etcd"}
 
 
 class RenewedSession:
