@@ -33,6 +33,7 @@ INSTALLED_BYTES_MAX = 17_000_000
 # These import what comes with an extra of pyproject.toml. pytest brings its own plug-in.
 NEED_AN_EXTRA = (
     "raftmeta.metastore.zookeeper",
+    "raftmeta.backends.cassandra",
     "raftmeta.backends.pysyncobj",
     "raftmeta.backends.zookeeper",
     "raftmeta.migrate.live",

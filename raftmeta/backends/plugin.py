@@ -363,6 +363,12 @@ def _raw(key: Key, field: str = "key") -> bytes:
     return raw
 
 
+def _key(operation: Operation) -> bytes:
+    """The key of an operation that has one; of others it is refused later, in plain words."""
+    key: Key = getattr(operation, "key", "")
+    return key.encode() if isinstance(key, str) else key
+
+
 def _text(key: bytes) -> str:
     return repr(key.decode(errors="replace"))
 
@@ -529,7 +535,7 @@ class SystemStore(Coordinated):
         return self._write(Delete(key, expected_revision, must_exist), fence, timeout_s)
 
     def _write(self, operation: Operation, fence: Fence | None, timeout_s: float | None) -> _Written:
-        return _Written(self.txn((), [operation], fence=fence, timeout_s=timeout_s).revision)
+        return _Written(self._txn((), [operation], (), fence, timeout_s).revision)
 
     def txn(
         self,
@@ -541,7 +547,22 @@ class SystemStore(Coordinated):
         timeout_s: float | None = 5.0,
     ) -> TxnReply:
         """Do `then` if every compare holds; otherwise read the keys of `otherwise`."""
+        operations = list(then)
+        if not self._promises.multi and not all(is_held_key(_key(one)) for one in operations):
+            raise Unsupported("operations: this back end does no multi", capability="multi")
+        return self._txn(compares, operations, otherwise, fence, timeout_s)
+
+    def _txn(
+        self,
+        compares: Iterable[CompareOperator],
+        then: Iterable[Operation],
+        otherwise: Iterable[Operation],
+        fence: Fence | None,
+        timeout_s: float | None,
+    ) -> TxnReply:
         self._check_open()
+        if fence is not None and not self._promises.fencing:
+            raise Unsupported("fence: this back end cannot check one with a write", capability="fencing")
         plan, deadline = _Plan(fence), Deadline(timeout_s)
         for number, compare in enumerate(compares):
             plan.compare(compare, number)
@@ -685,6 +706,8 @@ class PolledWatch:
     Between two looks a key may have changed twice, and nobody can tell. So each call is a WatchReset, which the
     recipes show as coalesced. The exception are updates of a user's keys below a prefix: no listener of a key set is
     called for them.
+    counts_own: the revision counts changes of these keys alone. So one that has moved is told, also where the state is
+    as before.
     look(former revision, keys only): the newest revision and records, when they may have changed, or after a while.
     """
 
@@ -697,7 +720,9 @@ class PolledWatch:
         look: Callable[[int, bool], tuple[int, list[KeyRecord]]],
         tell: Telling,
         end: Ending,
+        counts_own: bool = False,
     ) -> None:
+        self._counts_own = counts_own
         self._shows_updates = not is_prefix or is_held_key(key)
         self._look, self._tell, self._end = look, tell, end
         self._revision, records, self._keys_only = base or (0, [], False)
@@ -741,6 +766,7 @@ class PolledWatch:
         has_gap, self._has_base = not self._has_base, True
         changed = [record for key, record in now.items() if key in former and former[key] != record]
         has_other_keys = former.keys() != now.keys()
+        has_gap |= self._counts_own and revision > self._revision
         if not (changed or has_other_keys or has_gap):
             self._revision = max(revision, self._revision)
             return

@@ -87,6 +87,8 @@ class Face(ABC):
     def __init__(self, store: object) -> None:
         self._store = store
         self.has_state = bool(getattr(store, "has_state", False))  # in this process: local reads never go back
+        # A store without capabilities checks fences.
+        self.has_fences = bool(getattr(getattr(store, "capabilities", None), "fencing", True))
         self._anonymous = _anonymous(store)
 
     @property

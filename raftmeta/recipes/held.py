@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from raftmeta.errors import Fatal, LeaseExpired, NotExecuted, OutcomeUnknown
+from raftmeta.errors import Fatal, LeaseExpired, NotExecuted, OutcomeUnknown, Unsupported
 from raftmeta.interfaces import AioHeld, HeldBase
 from raftmeta.operations import Fence, KeyRecord
 from raftmeta.recipes.face import Face
@@ -60,6 +60,8 @@ class Hold(AioHeld):
 
     @property
     def fence(self) -> Fence:
+        if not self.face.has_fences:
+            raise Unsupported("fence: this back end cannot check one with a write", capability="fencing")
         return Fence(self.key, self._epoch)
 
     def held(self) -> bool:

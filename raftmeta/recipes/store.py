@@ -7,7 +7,7 @@
 The types are structural: a store need not know of them. Contracts and errors are those of raftmeta.Node. A store may
 have an attribute `owner` (interfaces.Owner); one without gets an owner of its own, which no later life succeeds. It may
 have a true attribute `has_state`: its local reads come from a copy in this process, and never go back to an older
-revision.
+revision. It may have `capabilities`: without fencing, what is held on it has no fence.
 """
 
 from __future__ import annotations

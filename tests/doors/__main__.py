@@ -53,7 +53,7 @@ NAMES = (
 )
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
-BACK_ENDS = ("etcd", "consul", "rest")
+BACK_ENDS = ("etcd", "consul", "cassandra", "rest")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
 OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
 OF_ETCD = ("etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
