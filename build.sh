@@ -258,8 +258,9 @@ check() {
 copy_sources() {
     local folder=$1
     mkdir -p "$folder"
-    rm -rf "$folder/tests" "$folder/benchmarks" "$folder/demo" "$folder/examples" "$folder/jepsen"
-    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' -cf - raftmeta tests benchmarks demo examples jepsen docs ./*.md LICENSE \
+    rm -rf "$folder/tests" "$folder/benchmarks" "$folder/demo" "$folder/examples" "$folder/jepsen" "$folder/release"
+    tar --exclude='*.so' --exclude='*.cpp' --exclude='__pycache__' \
+        -cf - raftmeta tests benchmarks demo examples jepsen release docs ./*.md LICENSE \
         setup.py pyproject.toml | tar -xf - -C "$folder"
 }
 

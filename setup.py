@@ -126,14 +126,18 @@ class BuildNative(build_ext):
             self.extensions = [extension for extension in self.extensions if not extension.name.startswith("tests.")]
 
     def build_extensions(self) -> None:
-        from Cython.Build import Dependencies, cythonize
+        if str(ROOT) not in sys.path:
+            sys.path.insert(0, str(ROOT))  # a build backend runs this file from elsewhere
+        from Cython.Build import Dependencies
+
+        from release.translate import cythonize
 
         parse = Dependencies.parse_dependencies
         Dependencies.parse_dependencies = lambda source: with_modules_by_name(source, *parse(source))
         cythonize(
             self.extensions,
+            at_once=self.parallel,
             compiler_directives=COMPILER_DIRECTIVES,
-            nthreads=self.parallel,
             include_path=["."],
             emit_linenums=self.instrument == "coverage",  # so that gcov counts lines of the .pyx
             force=bool(self.force),

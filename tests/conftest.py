@@ -33,7 +33,15 @@ USERS = {
     *("recipes", "replicated", "rest", "testing", "zookeeper"),
 }
 ALONE = {"assignors", "check", "core", "machine", "native", "scan", "security", "sim", "storage", "wire"}
-READING = {"test_docs.py", "test_exports.py", "test_layers.py", "test_no_gil.py", "test_stubs.py", "test_style.py"}
+READING = {
+    "test_docs.py",
+    "test_translate.py",
+    "test_exports.py",
+    "test_layers.py",
+    "test_no_gil.py",
+    "test_stubs.py",
+    "test_style.py",
+}
 
 
 @pytest.fixture

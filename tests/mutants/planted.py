@@ -127,7 +127,8 @@ def planted_bugs() -> list[Planted]:
 
 def copy_sources(target: Path) -> None:
     """A copy of the checkout as far as it is needed to rebuild a module of it, with what is built already."""
-    shutil.copytree(ROOT / "raftmeta", target / "raftmeta", ignore=NOT_COPIED)
+    for name in ("raftmeta", "release"):
+        shutil.copytree(ROOT / name, target / name, ignore=NOT_COPIED)
     for name in BUILD_FILES:
         shutil.copy2(ROOT / name, target / name)
 
