@@ -153,7 +153,6 @@ def _overview(trial: Trial, page: Page) -> None:
         _picture(trial, page, "overview")
         page.click("", "#theme")
         assert page.value("document.documentElement.dataset.theme") == "dark"
-        _picture(trial, page, "overview-dark")
         page.click("", "#theme")
         page.size(420, 900)
         page.sees("Healthy", "Topology")
