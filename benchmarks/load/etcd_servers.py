@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.processes.waiting import free_addresses
 START_S = 180.0
 LOAD_S = 900.0
 ASK_S = 2.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Server:
@@ -60,13 +62,19 @@ class Server:
         status = Path(f"/proc/{self.program.pid}/status").read_text()
         return 1024 * int(status.split("VmRSS:")[1].split()[0])
 
+    def processor_s(self) -> float:
+        """Processor time that it has used."""
+        fields = Path(f"/proc/{self.program.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
     def load(self, *words: str | int) -> dict[str, Any]:
-        """Run the Go client against it (tests/doors/programs/EtcdLoad.go)."""
+        """Run the Go client against it (tests/doors/programs/EtcdLoad.go). processor_s: of the server meanwhile."""
+        before_s = self.processor_s()
         command = [str(go_client("EtcdLoad")), self.address, *(str(word) for word in words)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_S, check=False)
         if ended.returncode:
             raise RuntimeError(f"{' '.join(command)}: {ended.stderr[-500:]}")
-        return dict(json.loads(ended.stdout))
+        return {**json.loads(ended.stdout), "processor_s": self.processor_s() - before_s}
 
 
 def real(folder: Path) -> Server:
@@ -86,5 +94,5 @@ def real(folder: Path) -> Server:
 
 
 def door(folder: Path) -> Server:
-    words = "-m raftmeta serve --name a --peer a={peer} --data {folder}/data --etcd {address}"
+    words = "-m raftmeta.cli serve --name a --peer a={peer} --data {folder}/data --etcd {address}"
     return Server(folder, [sys.executable, *words.split()])

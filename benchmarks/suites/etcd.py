@@ -69,6 +69,9 @@ def _beside(name: str, found: dict[str, list[dict[str, Any]]], times: float) -> 
         if rounds[0]["p50_ms"]:
             middle = sorted(rounds, key=lambda one: one["count"] / one["seconds"])[len(rounds) // 2]
             details = {"p50, ms": middle["p50_ms"], "p99, ms": middle["p99_ms"]}
+        details["us of processor for each"] = (
+            1e6 * sum(one["processor_s"] / one["count"] for one in rounds) / len(rounds)
+        )
         rates = [one["count"] / one["seconds"] for one in rounds]
         rows[kind] = Row(f"{kind}, {name}", "/s", rates, details=details)
     ratio = rows[DOOR].value / rows[REAL].value

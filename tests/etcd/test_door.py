@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import struct
 
@@ -47,6 +48,17 @@ def test_bytes_that_are_no_message_end_the_call_only(client: EtcdClient) -> None
         stream = client.open(METHODS["Range"])
         client.say(stream, body, ends=True)
         assert code_of(client, stream) == code, body
+    assert client.ask("Range", key=b"k")["header"]
+
+
+def test_a_compressed_message_is_refused_and_its_client_told_what_is_read(client: EtcdClient) -> None:
+    """gRPC, "Compression": UNIMPLEMENTED, and the encodings that the server accepts."""
+    stream = client.open(METHODS["Range"], **{"grpc-encoding": "gzip"})
+    client.say(stream, b"\x01" + framed(gzip.compress(encode("Range", {"key": b"k"})))[1:], ends=True)
+    call = client.calls[stream]
+    with pytest.raises(RpcError) as caught:
+        client.answer(stream)
+    assert (caught.value.code, call.head["grpc-accept-encoding"]) == (UNIMPLEMENTED, "identity")
     assert client.ask("Range", key=b"k")["header"]
 
 

@@ -9,27 +9,9 @@ from typing import Any
 import pytest
 
 from tests.etcd.client import EtcdClient, framed
-from tests.etcd.messages import SCHEMA, Message, decode, encode
+from tests.etcd.messages import Message, decode, encode
 from tests.etcd.test_rights import SecuredDoor
 
-SCHEMA.update(
-    {
-        "Event": {"type": (1, "int"), "kv": (2, "KeyValue"), "prev_kv": (3, "KeyValue")},
-        "WatchCreate": {"key": (1, "bytes"), "range_end": (2, "bytes"), "start": (3, "int"), "watch_id": (7, "int")},
-        "WatchCancel": {"watch_id": (1, "int")},
-        "Watch": {"create": (1, "WatchCreate"), "cancel": (2, "WatchCancel")},
-        "WatchReply": {
-            "header": (1, "Header"),
-            "watch_id": (2, "int"),
-            "created": (3, "bool"),
-            "canceled": (4, "bool"),
-            "cancel_reason": (6, "text"),
-            "events": (11, "[Event]"),
-        },
-        "KeepAlive": {"ID": (1, "int")},
-        "KeepAliveReply": {"header": (1, "Header"), "ID": (2, "int"), "TTL": (3, "int")},
-    }
-)
 PACKED_NO_PUT = b"\x0a\x09\x0a\x04keys\x2a\x01\x00"  # a create request with filters as Go writes them
 
 

@@ -104,6 +104,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("user get u", ""),
     ("user list", ""),
     ("user revoke-role u none", ""),
+    ("role add root", ""),
     ("user grant-role root root", ""),
     ("auth enable", ""),
     ("get k", ""),
