@@ -12,6 +12,7 @@ python -m tests.doors etcd_door             etcdctl on the etcd door and on a re
 python -m tests.doors etcd_clients          etcd's recipes in Go, etcd3gw and etcd:// on three nodes with etcd doors
 python -m tests.doors etcd_kills            etcd's recipes in Go while servers are killed
 python -m tests.doors etcd_kubernetes       10,000 objects by the library that kube-apiserver asks etcd by
+python -m tests.doors etcd_trace            messages of etcd's client in Go, on the etcd door and on a real etcd
 python -m tests.doors etcd_suites           the test suites of etcd3gw and aetcd
 python -m tests.doors patroni_etcd          Patroni with PostgreSQL over its etcd3 section, on nodes with etcd doors
 python -m tests.doors --on etcd             clients of etcd on a real etcd 3.7, which proves the programs
@@ -55,7 +56,15 @@ LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
 BACK_ENDS = ("etcd", "consul", "cassandra", "rest")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
-OF_ETCD_DOOR = ("etcd_door", "etcd_clients", "etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
+OF_ETCD_DOOR = (
+    "etcd_door",
+    "etcd_clients",
+    "etcd_trace",
+    "etcd_kills",
+    "etcd_kubernetes",
+    "etcd_suites",
+    "patroni_etcd",
+)
 OF_ETCD = ("etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
 # It needs a file that no package index has.
 OF_PYSYNCOBJ = ("pysyncobj",)

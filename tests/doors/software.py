@@ -219,6 +219,7 @@ def go_client(program: str) -> Path:
         with tempfile.TemporaryDirectory() as scratch:
             Path(scratch, "go.mod").write_text(
                 f"module built\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/client/v3 v{ETCD.version}\n"
+                f"require go.etcd.io/etcd/server/v3 v{ETCD.version}\n"  # tidy drops what a program does not use
             )
             Path(scratch, "main.go").write_bytes(source.read_bytes())
             settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}

@@ -8,6 +8,7 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,3 +140,24 @@ def test_a_member_that_lags_answers_for_the_revision_that_another_told(tmp_path:
                 read = {"request_range": {"key": b64(b"lags"), "revision": str(revision)}}
                 told = etcd.ask("kv/txn", success=[read])["responses"][0]["response_range"]
                 assert unb64(told["kvs"][0]["value"]) == b"%d" % number
+
+
+def test_each_operation_of_a_transaction_tells_the_revision_that_it_saw(port: int) -> None:
+    """etcd server/storage/mvcc kvstore_txn.go: the one before the first change, and the next one behind it."""
+    read = {"request_range": {"key": b64(b"seen")}}
+    put = {"request_put": {"key": b64(b"seen"), "value": b64(b"1")}}
+    missing = {"request_delete_range": {"key": b64(b"seen-none")}}
+    nested = {"request_txn": {"success": [read, put, read]}}
+    with Gateway(port) as etcd:
+        before = etcd.put(b"seen", b"0")
+        changed = etcd.ask("kv/txn", success=[read, missing, nested, missing, read])
+        unchanged = etcd.ask("kv/txn", success=[read, missing])
+    first, second, inner, *later = changed["responses"]
+    told = [first, second, *inner["response_txn"]["responses"], *later]
+    assert revisions_told(told) == [before] * 3 + [before + 1] * 4
+    assert int(changed["header"]["revision"]) == before + 1
+    assert revisions_told(unchanged["responses"]) == [before + 1] * 2
+
+
+def revisions_told(responses: list[dict[str, Any]]) -> list[int]:
+    return [int(answer["header"]["revision"]) for response in responses for answer in response.values()]

@@ -107,6 +107,9 @@ def test_a_key_cannot_have_a_lease_that_is_gone(etcd: Gateway, name: bytes) -> N
         etcd.put(name, b"", lease="987654")
 
 
+UNKNOWN = 2
+
+
 # --- locks ------------------------------------------------------------------------------------------------------------
 class Waiting:
     """A request on a connection and a thread of its own."""
@@ -170,8 +173,9 @@ def test_one_that_waits_loses_its_place_with_its_lease(port: int, etcd: Gateway,
     etcd.ask("lease/revoke", ID=other)
     etcd.ask("lock/unlock", key=first["key"])
     assert waiting.result().message == "mutex: session is expired"
-    with pytest.raises(Refused, match="requested lease not found"):
+    with pytest.raises(Refused, match="requested lease not found") as refused:
         etcd.ask("lock/lock", name=b64(name), lease=other)
+    assert refused.value.code == UNKNOWN  # an error of etcd's own client, on which its service stands
 
 
 def test_a_client_that_leaves_while_it_waits_takes_its_key_along(port: int, etcd: Gateway, name: bytes) -> None:

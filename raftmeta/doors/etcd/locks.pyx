@@ -28,7 +28,7 @@ from raftmeta.machine.tree cimport Cursor, cursor_next, cursor_seek, root_revisi
 from raftmeta.machine.watches cimport (WATCH_CLOSED, WATCH_EVENTS, WATCH_NO_PUT, WATCH_PROGRESS_MARK, WATCH_REMOVED,
                                        WatchView, watch_look, watch_pass)
 from raftmeta.native.containers cimport Vec
-from raftmeta.status cimport OK, OVERLOADED, status_t
+from raftmeta.status cimport LEASE_EXPIRED, OK, OVERLOADED, status_t
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMMAND_LEASE_GRANT, COMPARE_CREATE_REVISION, COMPARE_EQUAL,
                                      KEY_BYTES_MAX, OP_DELETE, OP_GET, OP_PUT, Compare, Op, Txn, command_clear)
 from raftmeta.wire.msgpack cimport Reader, read_array_max, read_bool, read_uint, unsigned_max
@@ -341,7 +341,11 @@ cdef void _joined(EtcdDoor* door, EtcdCall* call, EtcdTask* task, Reader* reader
 
 cdef void queue_answered(EtcdDoor* door, EtcdCall* call, EtcdTask* task) noexcept nogil:
     cdef Reader reader
-    if task.base.ticket.status != OK or not task_result(task, &reader):
+    if task.base.ticket.status == LEASE_EXPIRED:
+        # etcd's services for locks are clients of its own: an error of theirs has no code.
+        call.status = LEASE_EXPIRED
+        call_end(door, call, CODE_UNKNOWN, b"etcdserver: requested lease not found")
+    elif task.base.ticket.status != OK or not task_result(task, &reader):
         call_fail(door, call, task.base.ticket.status)
     elif call.step == STEP_GRANT:
         _granted(door, call, &reader)

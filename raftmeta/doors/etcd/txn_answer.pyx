@@ -107,15 +107,21 @@ cdef bint _range_result(EtcdDoor* door, Vec[uint8_t]* out, const Bytes* message,
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
-# A transaction while its answer is made.
+# A transaction while its answer is made. Each operation answers with the revision that it sees: that of before the
+# transaction until something has changed (etcd server/storage/mvcc kvstore_txn.go).
 cdef struct Making:
     EtcdDoor* door
-    uint64_t revision               # that the next operation answers with
+    uint64_t begin
+    uint64_t revision
+    bint has_changed
+    bint has_begun                  # an operation has answered with `begin`
 
 
-cdef bint _op_header(const Making* making, Vec[uint8_t]* out) noexcept nogil:
+cdef bint _op_header(Making* making, Vec[uint8_t]* out) noexcept nogil:
     cdef size_t start = pb_begin(out, HEADER)
-    return start != 0 and pb_put_uint(out, 3, revision_told(making.revision)) and pb_end(out, start)
+    cdef uint64_t revision = making.revision if making.has_changed else making.begin
+    making.has_begun = making.has_begun or not making.has_changed
+    return start != 0 and pb_put_uint(out, 3, revision_told(revision)) and pb_end(out, start)
 
 
 cdef uint32_t _inner(const Bytes* op, Bytes* inner) noexcept nogil:
@@ -139,14 +145,15 @@ cdef bint _op(Making* making, Vec[uint8_t]* out, const Bytes* op, Reader* reader
         return False
     if field == REQUEST_TXN:
         is_made = _nested(making, out, &inner, reader)
-    elif not _op_header(making, out):
-        is_made = False
     elif field == REQUEST_RANGE:
-        is_made = _range_result(making.door, out, &inner, reader)
+        is_made = _op_header(making, out) and _range_result(making.door, out, &inner, reader)
     elif field == REQUEST_PUT:
-        is_made = _put_result(out, reader)
+        making.has_changed = True
+        is_made = _op_header(making, out) and _put_result(out, reader)
     else:
         is_made = _delete_result(out, &inner, reader, &deleted)
+        making.has_changed = making.has_changed or deleted != 0
+        is_made = is_made and _op_header(making, out)       # behind: it depends on what was deleted
     return is_made and pb_end(out, start) and pb_end(out, whole)
 
 
@@ -209,7 +216,18 @@ cdef bint answer_delete(Vec[uint8_t]* out, const Bytes* asked, Reader* reader) n
 
 cdef bint answer_txn(EtcdDoor* door, Vec[uint8_t]* out, const Bytes* txn, Reader* reader,
                      uint64_t revision) noexcept nogil:
+    cdef Reader again = reader[0]
+    cdef size_t size = out.size
     cdef Making making
     making.door = door
-    making.revision = revision
-    return _fields(&making, out, txn, reader)
+    making.begin = making.revision = revision
+    making.has_changed = making.has_begun = False
+    if not _fields(&making, out, txn, reader):
+        return False
+    if not making.has_begun or not making.has_changed:
+        return True
+    # Whether it changes anything is known at its end: what stands before the first change is a revision older.
+    making.begin = revision - 1
+    making.has_changed = False
+    reader[0] = again
+    return out.resize(size) and _fields(&making, out, txn, reader)
