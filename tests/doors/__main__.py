@@ -47,7 +47,7 @@ NAMES = (
 )
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
-BACK_ENDS = ("etcd", "consul", "cassandra", "rest")
+BACK_ENDS = ("etcd", "consul", "cassandra", "rest", "stores")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
 OF_ETCD_DOOR = ("etcd_door", "etcd_clients")
 # It needs a file that no package index has.
@@ -79,6 +79,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--write", action="store_true", help="zkcli, traces and those of Kafka: write what is expected")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep the outcomes of conformance suites there")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
     known = KAFKA_KINDS.get(options.on, (*NAMES, *LONG, *BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ))
@@ -94,6 +95,7 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
         "groups": {"only": options.only, **write},
+        "stores": {"only": options.only},
         **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table"), write),
     }.get(trial.name, {})
     try:
@@ -127,7 +129,7 @@ def main() -> int:
     for name in options.names or KAFKA_KINDS.get(options.on, NAMES):
         place = folder / name
         place.mkdir()
-        trial = Trial(name, options.on, place, minutes=options.minutes)
+        trial = Trial(name, options.on, place, minutes=options.minutes, reports=options.reports)
         attempt(trial, options)
         trials.append(trial)
         if options.result is not None:
