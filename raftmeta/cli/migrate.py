@@ -180,6 +180,34 @@ def pysyncobj(session: Session, /, path: Path, journal: Path | None, **settings:
     _run(session, options, options.mapping("pysyncobj"), read)
 
 
+@migrate.command()
+@_path
+@_common
+@pass_session
+def consul(session: Session, /, path: Path, **settings: Any) -> None:
+    """Load the keys of a Consul: PATH is the output of `consul kv export`."""
+    options = _options(settings)
+
+    def read(tell: Tell) -> moving.Source:
+        return moving.ConsulSource(path, on_progress=tell)
+
+    _run(session, options, options.mapping("consul"), read)
+
+
+@migrate.command()
+@_path
+@_common
+@pass_session
+def cassandra(session: Session, /, path: Path, **settings: Any) -> None:
+    """Load the keys of Kafka's plug-in for Cassandra: PATH is a folder with exports of its tables by cqlsh."""
+    options = _options(settings)
+
+    def read(tell: Tell) -> moving.Source:
+        return moving.CassandraSource(path, on_progress=tell)
+
+    _run(session, options, options.mapping("cassandra"), read)
+
+
 # --- what all of them do ----------------------------------------------------------------------------------------------
 
 

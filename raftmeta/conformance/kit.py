@@ -28,7 +28,7 @@ __all__ = ["CHECKS", "Check", "CheckFailed", "Kit", "Servers", "Told", "check", 
 
 EVENTUALLY_S = 20.0
 LOOK_S = 0.005
-COMMAND_S = 120.0
+COMMAND_S = 300.0
 
 
 class CheckFailed(AssertionError):

@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import base64
 import gzip
-import itertools
 import json
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from raftmeta.migrate.closing import Closing
 from raftmeta.migrate.items import Item
+from raftmeta.migrate.listed import Listed
 from raftmeta.migrate.plain_data import NotData, read_data
 from raftmeta.migrate.problems import NotMigratable, SourceDamaged, wrong_source
 from raftmeta.migrate.pysyncobj_journal import (
@@ -55,7 +53,7 @@ OWN_PREFIX = "_SyncObj__"  # of attributes that are PySyncObj's business
 FORCE_DUMP = "call forceLogCompaction() on a node, wait for its dump and copy that"
 
 
-class PySyncObjSource(Closing):
+class PySyncObjSource(Listed):
     """The objects of a PySyncObj cluster as one of its nodes dumped them; a context, like the other sources.
 
     path: the dump (SyncObjConf.fullDumpFile). journal: SyncObjConf.journalFile, with its ".meta" beside it; None:
@@ -65,7 +63,6 @@ class PySyncObjSource(Closing):
     """
 
     kind = "pysyncobj"
-    root = b""
 
     def __init__(
         self,
@@ -74,8 +71,7 @@ class PySyncObjSource(Closing):
         journal: str | Path | None = None,
         on_progress: Callable[[int, int], object] = lambda done, size: None,
     ) -> None:
-        self.warnings: list[str] = []
-        self.dropped: Counter[str] = Counter()
+        super().__init__()
         self.path = Path(path)
         if not self.path.is_file():
             raise wrong_source(f"there is no {path}")
@@ -84,8 +80,7 @@ class PySyncObjSource(Closing):
         self.applied = 0
         if journal is not None:
             self._replay(Path(journal))
-        self._items = sorted(self._make_items())
-        _check_unique(self._items)
+        self._keep(self._make_items())
         self.position = f"index {self.index}"
         on_progress(1, 1)
 
@@ -185,13 +180,6 @@ class PySyncObjSource(Closing):
                 for key, value in state["data"].items():
                     yield _item(place + _key(key), value, of_key=key)
 
-    def items(self) -> Iterator[Item]:
-        """All keys, in order."""
-        return iter(self._items)
-
-    def holders(self) -> Mapping[int, float]:
-        return {}
-
     def facts(self) -> Mapping[str, int | str]:
         return {
             "dump": str(self.path),
@@ -200,11 +188,6 @@ class PySyncObjSource(Closing):
             "last index": self.index,
             "last term": self.term,
         }
-
-    # --- life ---------------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """There is nothing to remove."""
 
 
 def _kind_of(state: State) -> str:
@@ -286,9 +269,3 @@ def _json(value: Any) -> bytes:
         return json.dumps(plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError, UnicodeError) as error:
         raise NotMigratable(f"a value has no form as JSON ({error})") from error
-
-
-def _check_unique(items: list[Item]) -> None:
-    for before, after in itertools.pairwise(items):
-        if before.key == after.key:
-            raise NotMigratable(f"two keys of the dump are both {before.key!r} as bytes: rename one of them first")

@@ -22,7 +22,7 @@ from raftmeta.conformance import Servers
 from tests.lint.sources import ROOT
 from tests.processes.waiting import free_ports, wait_until
 
-START_S = 120.0
+START_S = 280.0
 WORDS = ("start", "stop", "kill", "freeze", "heal")
 
 

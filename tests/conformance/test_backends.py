@@ -61,7 +61,7 @@ def test_processes_of_one_machine_connect_through_the_folder(tmp_path: Path) -> 
 
 
 def test_an_unknown_scheme_names_those_that_are_installed() -> None:
-    installed = r"consul, embedded, etcd, http, https, pysyncobj, raft, raft\+unix, zookeeper"
+    installed = r"cassandra, consul, embedded, etcd, http, https, pysyncobj, raft, raft\+unix, zookeeper"
     with pytest.raises(raftmeta.ConfigError, match=installed):
         raftmeta.connect("nowhere://127.0.0.1:2181")
 

@@ -54,7 +54,7 @@ NAMES = (
 )
 LONG = ("kafka_kills",)
 # Our back ends on the real servers of others. `--on` means nothing to them.
-BACK_ENDS = ("etcd", "consul", "cassandra", "rest")
+BACK_ENDS = ("etcd", "consul", "cassandra", "rest", "stores")
 # Clients of etcd on nodes of raftmeta with etcd doors; etcdctl beside a real etcd.
 OF_ETCD_DOOR = (
     "etcd_door",
@@ -102,6 +102,7 @@ def arguments() -> argparse.Namespace:
         help="zkcli, traces, those of Kafka: write what is expected; dashboard: pictures",
     )
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, also when all is well")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="keep the outcomes of conformance suites there")
     parser.add_argument("--result", type=Path, metavar="FILE", help="write checks and times there, as JSON")
     options = parser.parse_args()
     known = KINDS_OF_OTHERS.get(options.on, (*NAMES, *LONG, *OF_NO_KIND))
@@ -117,6 +118,7 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
         "groups": {"only": options.only, **write},
+        "stores": {"only": options.only},
         **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table", "dashboard"), write),
     }.get(trial.name, {})
     try:
@@ -150,7 +152,7 @@ def main() -> int:
     for name in options.names or KINDS_OF_OTHERS.get(options.on, NAMES):
         place = folder / name
         place.mkdir()
-        trial = Trial(name, options.on, place, minutes=options.minutes)
+        trial = Trial(name, options.on, place, minutes=options.minutes, reports=options.reports)
         attempt(trial, options)
         trials.append(trial)
         if options.result is not None:

@@ -15,7 +15,7 @@ from raftmeta.recipes.deadline import Deadline
 from tests.conformance.cassandra_cluster import CassandraCluster
 from tests.conformance.real_suite import run_suite
 from tests.doors.acceptance.trial import Trial
-from tests.doors.software import CASSANDRA
+from tests.doors.software import CASSANDRA, CASSANDRA_VERSION
 from tests.processes.waiting import wait_until
 
 TTL_S = 5
@@ -36,7 +36,9 @@ def run(trial: Trial) -> None:
                 rows_end_after_their_lease(url)
             with trial.check("a table of the plug-in is refused"):
                 foreign_tables_are_refused(cluster.addresses, session)
-        run_suite(trial, url, cluster.servers(), has_one_server=False)
+        run_suite(
+            trial, url, cluster.servers(), has_one_server=False, server=f"Cassandra {CASSANDRA_VERSION}, three nodes"
+        )
 
 
 def rows_are_as_documented(url: str, session: Any) -> None:

@@ -34,4 +34,4 @@ def run(trial: Trial) -> None:
         url = (
             f"etcd://{nodes.addresses}?ttl_s={TTL_S}"  # no prefix: keys of the suite are as long as the door takes them
         )
-        run_suite(trial, url, nodes.servers(), has_one_server=False)
+        run_suite(trial, url, nodes.servers(), has_one_server=False, server="raftmeta's etcd door, three nodes")

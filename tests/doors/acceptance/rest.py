@@ -18,4 +18,10 @@ def run(trial: Trial) -> None:
                 if name.startswith("test_"):
                     with trial.check(name.removeprefix("test_").replace("_", " ")):
                         test(http)
-        run_suite(trial, f"http://{server.addresses}?ttl_s={TTL_S}", server.servers(), has_one_server=True)
+        run_suite(
+            trial,
+            f"http://{server.addresses}?ttl_s={TTL_S}",
+            server.servers(),
+            has_one_server=True,
+            server="the server in JavaScript",
+        )

@@ -24,12 +24,16 @@ class Check:
 
 @dataclass(slots=True)
 class Trial:
-    """One acceptance on servers of one kind. minutes: how long those with faults last. notes: what it told beside."""
+    """One acceptance on servers of one kind. minutes: how long those with faults last. notes: what it told beside.
+
+    reports: the folder that keeps the outcomes of conformance suites.
+    """
 
     name: str
     kind: str
     folder: Path
     minutes: float = 10.0
+    reports: Path | None = None
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
