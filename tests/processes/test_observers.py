@@ -38,8 +38,10 @@ def counter(node: raftmeta.Node, name: str) -> int:
 class Observer(RemoteProcess):
     """One observer of a cluster, in a process and a folder of its own."""
 
-    def __init__(self, name: str, cluster: Cluster, folder: Path, seeds: dict[str, str] | None = None) -> None:
-        self.address = free_addresses(1)[0]
+    def __init__(
+        self, name: str, cluster: Cluster, folder: Path, seeds: dict[str, str] | None = None, *, address: str = ""
+    ) -> None:
+        self.address = address or free_addresses(1)[0]
         listed = [f"{seed}={address}" for seed, address in (seeds or cluster.peers).items()]
         super().__init__(open_observer, name, listed, self.address, str(folder / name), log=folder / f"{name}.log")
 
@@ -144,3 +146,36 @@ def test_a_member_is_no_observer(cluster: Cluster, tmp_path: Path) -> None:
 def _problems(node: Observer) -> list[dict[str, Any]]:
     return [problem if isinstance(problem, dict) else dict(zip(("kind", "text"), problem, strict=True))
             for problem in node.status()["problems"]]  # fmt: skip
+
+
+def remove_member(node: raftmeta.Node, name: str) -> None:
+    node.remove_member(name, timeout_s=WAIT_S)
+
+
+def add_member(node: raftmeta.Node, name: str, address: str) -> None:
+    node.add_member(name, address, timeout_s=WAIT_S)
+
+
+def test_a_member_becomes_an_observer_and_a_member_again(cluster: Cluster, tmp_path: Path) -> None:
+    """With its folder, all the way: it gives up its place, follows as an observer, and is added again."""
+    cluster.leader().call(put, "before", b"1")
+    member = cluster.followers()[0]
+    cluster.leader().call(remove_member, member.name, timeout_s=WAIT_S)
+    member.close()
+    seeds = {name: address for name, address in cluster.peers.items() if name != member.name}
+    observer = Observer(member.name, cluster, tmp_path, seeds, address=cluster.peers[member.name])
+    try:
+        observer.start()
+        observer.call(ready, WAIT_S, timeout_s=WAIT_S)
+        observer.call(put, "between", b"2")
+        assert observer.call(get, "before") == b"1"
+        assert observer.status()["state"] == "observing"
+    finally:
+        observer.kill()
+    member.start()
+    cluster.leader().call(add_member, member.name, cluster.peers[member.name], timeout_s=WAIT_S)
+    member.call(ready, WAIT_S, timeout_s=WAIT_S)
+    assert member.call(get, "between") == b"2"
+    told = member.call(status)
+    assert {each["name"] for each in told["members"] if each["role"]} == {"a", "b", "c"}
+    assert (told["state"], told["role"]) == ("running", "follower")
