@@ -29,7 +29,7 @@ from raftmeta.raft.ready cimport (CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RE
                                   TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED, Apply,
                                   LogRead, ProposalRefused, ReadReady, Ready, Role, StepDownReason, Trace, TraceType,
                                   VoteRefusal, Write)
-from raftmeta.raft.state cimport Core, CoreConfig
+from raftmeta.raft.state cimport FEEDS_MAX, Core, CoreConfig
 from raftmeta.raft.types cimport (HardState, Member, Membership, Message, Record, SnapshotPoint, index_t, member_id_t,
                                   term_t)
 from raftmeta.status cimport status_t
@@ -42,6 +42,10 @@ cdef enum PeerEvent:
     PEER_SNAPSHOT_SENT = 4      # the snapshot stream to it ended well: progress waits for SNAPSHOT_RESPONSE
     PEER_SNAPSHOT_FAILED = 5
     CLOCK_JUMPED = 6            # this node was paused or its clock leapt: void read rounds and the lease interval
+
+cdef struct FedObserver:
+    member_id_t id
+    index_t index               # its log ended there when it asked last
 
 # The core in numbers: a plain copy, at any time.
 cdef struct CoreStatus:
@@ -64,6 +68,12 @@ cdef struct CoreStatus:
     member_id_t transferring    # target of a transfer under way, 0: none
     index_t membership_index
     bint is_member              # the membership in force names it
+    bint is_observer
+    member_id_t target          # whom it asks for reads and sends proposals; 0: nobody
+    member_id_t feeder          # observer: who feeds it, 0: nobody yet
+    uint8_t feed_depth          # observer: 1 when a member feeds it, else one more than its feeder's
+    uint32_t feed_count         # observers that are fed here, the first places of `feeds`
+    FedObserver[FEEDS_MAX] feeds
     bint is_removed             # it was a member; by its own log or by what a peer said it is none any more
     uint32_t broken             # Invariant that failed (raft/invariants.pxd), 0: none; every later verb says so
     uint64_t broken_a           # the two numbers that contradict each other

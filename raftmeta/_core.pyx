@@ -18,6 +18,7 @@ round and one write.
     TIMEOUT_NOW            campaign at once  stale             stale             stale
     READ_INDEX_RESPONSE    commit, tell      stale             stale             stale
     TRANSFER               ignore            ignore            ignore            hand over
+    FEED                   stale             stale             stale             stale
 
     message without term   a member that does not lead               LEADER
     PROPOSE                refuse: NO_LEADER                         append or refuse
@@ -26,6 +27,12 @@ round and one write.
     MEMBERSHIP_PROPOSE     refuse: NO_LEADER                         change or refuse
     ENTRY_REQUEST          give the record                           give the record
     ENTRY_RESPONSE         mend                                      mend (never damaged itself: stale)
+    FEED_REQUEST           of a member: stale                        of a member: stale
+    FEED_MEMBERSHIP        stale                                     stale
+
+    A FEED_REQUEST of an observer is answered by any member and by an observer that is fed itself. An observer takes
+    only FEED and FEED_MEMBERSHIP, and requests and answers without a promise (raft/feeds). PROPOSE and READ_INDEX of an observer that is
+    fed here go on to the leader.
 
     A higher term is followed first (paper 5.1), but not for PRE_VOTE, a granted PRE_VOTE_RESPONSE, or a VOTE while a
     leader is heard. A leader's or candidate's message of a lower term is answered with ours; any other is stale.
@@ -45,6 +52,8 @@ from raftmeta.native.marks cimport (MARK_LEADER_OF_THE_PAST, MARK_MESSAGE_OF_OLD
 from raftmeta.raft.election cimport (become_follower, campaign, election_on_connected, election_on_persisted,
                                      election_on_refused, election_on_request, election_on_response,
                                      election_on_timeout_now, election_tick, reset_election_timer)
+from raftmeta.raft.feeds cimport (feeds_may_take, feeds_on_feed, feeds_on_link, feeds_on_log_read,
+                                  feeds_on_membership, feeds_on_request, feeds_serve, feeds_tick)
 from raftmeta.raft.install cimport forget_entries, install
 from raftmeta.raft.invariants cimport (BROKEN_APPLIED_BACKWARDS, BROKEN_LEADER_UNKNOWN_TO_ITSELF,
                                        BROKEN_MATCH_BEYOND_LAST, BROKEN_MATCH_NOT_BELOW_NEXT, BROKEN_PLACES,
@@ -74,15 +83,16 @@ from raftmeta.raft.replication cimport (acknowledgeable, commit_to, replicate, r
                                         replication_on_snapshot_response, take_memberships)
 from raftmeta.raft.rounds cimport (rounds_on_clock_jumped, rounds_on_entries, rounds_on_heartbeat_response, rounds_send,
                                    rounds_tick)
-from raftmeta.raft.state cimport (Core, CoreConfig, broken, has_own_commit, in_force, is_removed, is_repairing,
-                                  out_of_memory)
+from raftmeta.raft.state cimport (FEEDS_MAX, Core, CoreConfig, broken, forward_target, has_own_commit, in_force, is_fed,
+                                  is_removed, is_repairing, out_of_memory)
 from raftmeta.raft.transfer cimport transfer_begin, transfer_tick
-from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, HEARTBEAT, HEARTBEAT_RESPONSE,
-                                  MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE,
-                                  PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT, TIMEOUT_NOW, TRANSFER,
-                                  VOTE, VOTE_RESPONSE, HardState, Membership, Message, Record, SnapshotPoint, index_t,
-                                  member_id_t, term_t)
-from raftmeta.status cimport BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_READY, OK, STALE, status_t
+from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, FEED, FEED_MEMBERSHIP, FEED_REQUEST,
+                                  HEARTBEAT, HEARTBEAT_RESPONSE, MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE,
+                                  PRE_VOTE_RESPONSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE,
+                                  SNAPSHOT, TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState, Membership, Message,
+                                  Record, SnapshotPoint, index_t, member_id_t, term_t)
+from raftmeta.status cimport (BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_FOUND, NOT_READY, OK, STALE,
+                              status_t)
 
 cdef enum:
     TERM_JUMP_MAX = 1 << 30     # above ours: no history of elections gets there, only a broken sender does
@@ -282,7 +292,9 @@ cdef status_t core_tick(Core* core, uint64_t wall_ms) noexcept nogil:
     core_set_time(core, core.now * core.config.tick_ms * 1_000_000)
     core.wall_ms = max(core.wall_ms, wall_ms)
     log_tick(&core.log)
-    election_tick(core)
+    if not core.config.is_observer:
+        election_tick(core)
+    feeds_tick(core)
     if core.role == LEADER:
         rounds_tick(core)
         transfer_tick(core)
@@ -299,8 +311,12 @@ cdef status_t core_step(Core* core, const Message* message) noexcept nogil:
         return status
     status = _check_message(core, message)
     if status == OK:
-        if message.term == 0:
+        if not feeds_may_take(core, message.type):
+            status = STALE
+        elif message.term == 0:
             status = _step_without_term(core, message)
+        elif message.type == FEED:
+            status = feeds_on_feed(core, message)
         elif message.type == VOTE or message.type == PRE_VOTE:
             status = election_on_request(core, message)
         elif message.term < core.hard.term:
@@ -313,14 +329,15 @@ cdef status_t core_step(Core* core, const Message* message) noexcept nogil:
 
 
 cdef bint _has_term(uint8_t type) noexcept nogil:
-    return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERSHIP_PROPOSE)
+    return type not in (PROPOSE, PROPOSE_RESPONSE, READ_INDEX, ENTRY_REQUEST, ENTRY_RESPONSE, MEMBERSHIP_PROPOSE,
+                        FEED_REQUEST, FEED_MEMBERSHIP)
 
 
 # Input from outside is never asserted: a message that makes no sense is refused and changes nothing.
 cdef status_t _check_message(Core* core, const Message* message) noexcept nogil:
     if message.target != core.config.id or message.source == core.config.id or message.source == 0:
         return FOREIGN_NODE
-    if message.type < APPEND or message.type > MEMBERSHIP_PROPOSE or _has_term(message.type) != (message.term != 0):
+    if message.type < APPEND or message.type > FEED_MEMBERSHIP or _has_term(message.type) != (message.term != 0):
         return BAD_FIELD
     if message.index > <uint64_t>INT64_MAX - message.count or message.term > core.hard.term + TERM_JUMP_MAX:
         return BAD_FIELD
@@ -407,13 +424,17 @@ cdef status_t _step_without_term(Core* core, const Message* message) noexcept no
         return _on_read_index(core, message)
     if message.type == MEMBERSHIP_PROPOSE:
         return membership_on_propose(core, message)
+    if message.type == FEED_REQUEST:
+        return feeds_on_request(core, message)
+    if message.type == FEED_MEMBERSHIP:
+        return feeds_on_membership(core, message)
     return repair_on_request(core, message) if message.type == ENTRY_REQUEST else repair_on_response(core, message)
 
 
 cdef status_t _on_read_index(Core* core, const Message* message) noexcept nogil:
     cdef Message response
     cdef status_t status = NO_LEADER
-    if is_member(core, message.source):
+    if is_member(core, message.source) or is_fed(core, message.source):
         status = reads_ask(core, message.source, message.context)
     if status == NO_LEADER:
         mark(MARK_READ_ASKED_OF_NO_LEADER)
@@ -426,14 +447,15 @@ cdef status_t _on_read_index(Core* core, const Message* message) noexcept nogil:
 
 
 cdef status_t _on_read_index_response(Core* core, const Message* message) noexcept nogil:
-    if core.role != FOLLOWER or core.leader != message.source:
+    if core.role != FOLLOWER or forward_target(core) != message.source:
         mark(MARK_READ_ANSWER_LATE)
         return STALE
     # The read index is committed, so a member that follows this leader commits up to it before the next heartbeat.
     # `matched` holds only in this leader's term, so the answer names its term (docs/divergence.md "Reads"):
     #   1. a leader of term 5 replicates 238 to a member, and is deposed   2. it drops its tail and leads term 7
     #   3. the member, still in term 5, asks it for a read and hears of 263   4. the member would commit its own 238.
-    if not message.reject:
+    # An observer's `matched` is its feeder's log, so it waits for the feed.
+    if not message.reject and not core.config.is_observer:
         commit_to(core, min(message.index, core.matched))
     return reads_on_response(core, message)
 
@@ -472,9 +494,12 @@ cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noe
         return status
     if event in (PEER_CONNECTED, PEER_UNREACHABLE, PEER_REFUSED):
         repair_on_link(core, peer, event == PEER_CONNECTED)
+        feeds_on_link(core, peer, event == PEER_CONNECTED)
     if event == CLOCK_JUMPED:
         rounds_on_clock_jumped(core)
         reads_on_clock_jumped(core)
+    elif core.config.is_observer:
+        core.read_tick = core.now
     elif event == PEER_REFUSED:
         election_on_refused(core, peer)
     elif event == PEER_CONNECTED and core.role != LEADER:
@@ -510,6 +535,8 @@ cdef void _on_link(Core* core, Progress* progress, PeerEvent event) noexcept nog
 cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil:
     cdef Message message
     cdef status_t status = _begin(core)
+    if status == OK and core.config.is_observer:
+        status = NOT_READY
     if status != OK:
         return status
     if core.role == LEADER:
@@ -525,6 +552,8 @@ cdef status_t core_transfer(Core* core, member_id_t target) noexcept nogil:
 
 cdef status_t core_change_membership(Core* core, const Membership* next, uint64_t context) noexcept nogil:
     cdef status_t status = _begin(core)
+    if status == OK and core.config.is_observer:
+        status = NOT_READY
     if status != OK:
         return status
     status = (membership_begin_change(core, next) if core.role == LEADER
@@ -536,7 +565,7 @@ cdef status_t core_told_removed(Core* core) noexcept nogil:
     cdef status_t status = _begin(core)
     if status != OK:
         return status
-    if core.leader == 0 and core.was_named and not core.was_told_removed:
+    if core.leader == 0 and core.was_named and not core.was_told_removed and not core.config.is_observer:
         core.was_told_removed = True
         become_follower(core, core.hard.term, 0)
     return _end(core, OK)
@@ -544,7 +573,7 @@ cdef status_t core_told_removed(Core* core) noexcept nogil:
 
 cdef status_t core_campaign(Core* core) noexcept nogil:
     cdef status_t status = _begin(core)
-    if status == OK and core.role != LEADER:
+    if status == OK and core.role != LEADER and not core.config.is_observer:
         campaign(core, False)
     return status if status != OK else _end(core, OK)
 
@@ -557,6 +586,9 @@ cdef status_t core_log_read(Core* core, const LogRead* read, const Slice* record
         return _end(core, _on_fetched(core, read, records, status))
     if repair_on_log_read(core, read, records, status) == OK:
         return _end(core, OK)
+    begun = feeds_on_log_read(core, read, records, status)
+    if begun != NOT_FOUND:
+        return _end(core, begun)
     return _end(core, replication_on_log_read(core, read, records, status))
 
 
@@ -628,7 +660,7 @@ cdef bint core_has_ready(const Core* constant) noexcept nogil:
         return False
     if core.outbox.size or core.reads_ready.size or core.refusals.size or core.log_reads.size or core.snapshots.size:
         return True
-    if core.traces.size or _is_soft_state_changed(core) or reads_are_due(core):
+    if core.must_feed or core.traces.size or _is_soft_state_changed(core) or reads_are_due(core):
         return True
     if core.role == LEADER and (core.must_replicate or core.must_heartbeat or reads_want_round(core)):
         return True
@@ -644,6 +676,8 @@ cdef status_t core_ready(Core* core, Ready* ready) noexcept nogil:
     if core.role == LEADER:
         replicate(core)
         rounds_send(core)
+    if core.must_feed or (core.feed_count != 0 and _is_soft_state_changed(core)):
+        feeds_serve(core)
     reads_forward(core)
     _give_write(core, &ready.write)
     _give_apply(core, &ready.apply)
@@ -839,9 +873,24 @@ cdef void core_status(const Core* constant, CoreStatus* status) noexcept nogil:
     status.membership_index = in_force(core).index if core.memberships.size else 0
     status.is_member = core.position >= 0
     status.is_removed = is_removed(core)
+    _show_feeds(core, status)
     status.broken = core.broken
     status.broken_a = core.broken_a
     status.broken_b = core.broken_b
+
+
+cdef void _show_feeds(const Core* core, CoreStatus* status) noexcept nogil:
+    cdef int i
+    status.is_observer = core.config.is_observer
+    status.target = forward_target(core)
+    status.feeder = core.feeder
+    status.feed_depth = core.feed_depth
+    status.feed_count = 0
+    for i in range(FEEDS_MAX if core.feed_count else 0):
+        if core.feeds[i].id != 0:
+            status.feeds[status.feed_count].id = core.feeds[i].id
+            status.feeds[status.feed_count].index = core.feeds[i].index
+            status.feed_count += 1
 
 
 cdef const Membership* core_membership(const Core* constant) noexcept nogil:

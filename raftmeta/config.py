@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -369,6 +369,23 @@ def check_path(path: str | os.PathLike[str], field: str) -> Path:
     return Path(text)
 
 
+def _observed(name: str, peers: object, seeds: Sequence[str], address: str | None) -> dict[str, str]:
+    """The names that an observer begins with: its seeds, each "name=host:port", and itself."""
+    if peers is not None:
+        raise ConfigError("peers: an observer has seeds in their place", field="peers")
+    if address is None:
+        raise ConfigError("listen: an observer has no address in peers, so it must be given", field="listen")
+    if isinstance(seeds, str) or not seeds:
+        raise ConfigError("seeds: must list members or observers, each as name=host:port", field="seeds")
+    found = {name: address}
+    for seed in seeds:
+        seed_name, equals, seed_address = seed.partition("=")
+        if not equals or seed_name in found:
+            raise ConfigError(f"seeds: {seed!r} is not name=host:port of another node, each name once", field="seeds")
+        found[seed_name] = seed_address
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The identity of a node and its places, as given to Node() and validated together."""
@@ -383,13 +400,14 @@ class Identity:
     kafka_listen: Address | None
     etcd_listen: Address | None
     data_dir: Path
+    is_observer: bool = False
 
     @classmethod
     def check(
         cls,
         name: str,
         *,
-        peers: Mapping[str, str],
+        peers: Mapping[str, str] | None,
         data_dir: str | os.PathLike[str],
         listen: str | None,
         advertise: str | None,
@@ -400,6 +418,8 @@ class Identity:
         cluster: str,
         config: Config,
         is_private: bool = False,
+        role: str = "member",
+        seeds: Sequence[str] = (),
     ) -> Identity:
         """Validate the arguments of Node() before anything is written; a ConfigError names the field.
 
@@ -407,6 +427,12 @@ class Identity:
         """
         check_name(name, "name")
         check_name(cluster, "cluster")
+        if role not in ("member", "observer"):
+            raise ConfigError(f"role: must be 'member' or 'observer', not {role!r}", field="role")
+        if role == "observer":
+            peers = _observed(name, peers, seeds, listen if advertise is None else advertise)
+        elif seeds:
+            raise ConfigError("seeds: only an observer has them; a member has peers", field="seeds")
         if not isinstance(peers, Mapping) or not 0 < len(peers) <= MEMBERS_MAX:
             raise ConfigError(f"peers: must map 1 to {MEMBERS_MAX} names to addresses", field="peers")
         addresses = {check_name(peer, "peers"): Address.parse(text, f"peers[{peer}]") for peer, text in peers.items()}
@@ -439,4 +465,5 @@ class Identity:
             kafka_listen=kafka_at,
             etcd_listen=etcd_at,
             data_dir=check_path(data_dir, "data_dir"),
+            is_observer=role == "observer",
         )

@@ -20,6 +20,7 @@ __all__ = [
     "MemberStatus",
     "NodeEvent",
     "NodeStatus",
+    "ObserverStatus",
     "Problem",
     "RightsStatus",
     "Role",
@@ -216,12 +217,26 @@ class Problem(NamedTuple):
     text: str
 
 
+class ObserverStatus(NamedTuple):
+    """An observer that a node feeds. name: "" when the connection to it is gone. id: its incarnation.
+
+    index: where its log ended when it asked last; lag: entries that are committed here and that it had not then.
+    """
+
+    name: str
+    id: int
+    index: int
+    lag: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """One node as it saw itself at the end of a recent turn.
 
-    state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "removed" (no
-        member any more), or "stopped".
+    state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "observing" (an
+        observer), "removed" (no member any more), or "stopped".
+    feeder: of an observer, the node that feeds it; "" when nobody does. observers: those that this node feeds. Both are
+        empty in the status that a client asks for.
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
     problems: reasons why this node is not ready, or soon will not be. Empty when there are none, and in the status that
         a client asks for.
@@ -254,6 +269,8 @@ class NodeStatus:
     lost_disks: tuple[str, ...]
     members: tuple[MemberStatus, ...]
     problems: tuple[Problem, ...] = ()
+    feeder: str = ""
+    observers: tuple[ObserverStatus, ...] = ()
 
     @property
     def is_leader(self) -> bool:

@@ -73,9 +73,12 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_cli
     "--peer",
     "peers",
     multiple=True,
-    required=True,
     metavar="NAME=HOST:PORT",
     help="Each initial member, this node too.",
+)
+@click.option("--observer", "is_observer", is_flag=True, help="Hold no place in the membership (docs/observers.md).")
+@click.option(
+    "--seed", "seeds", multiple=True, metavar="NAME=HOST:PORT", help="Of an observer: a member or another observer."
 )
 @click.option("--data", "data_dir", required=True, type=click.Path(path_type=Path), help="The node's folder.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to accept peers; default: its own address in --peer.")
@@ -134,6 +137,8 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_cli
 def serve(
     name: str,
     peers: tuple[str, ...],
+    is_observer: bool,
+    seeds: tuple[str, ...],
     data_dir: Path,
     listen: str | None,
     advertise: str | None,
@@ -180,7 +185,9 @@ def serve(
     with fates():
         node = raftmeta.Node(
             name,
-            peers=peers_of(peers),
+            peers=None if is_observer and not peers else peers_of(peers),
+            role="observer" if is_observer else "member",
+            seeds=seeds,
             data_dir=data_dir,
             listen=listen,
             advertise=advertise,

@@ -12,7 +12,7 @@ from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import MemberStatus, NodeStatus
 
 _STATES = {1: "starting", 2: "running", 3: "stopped"}
-_ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader"}
+_ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader", 5: "observer"}
 
 
 def status_from(values: list[Any]) -> NodeStatus:

@@ -63,6 +63,7 @@ cdef status_t _begin_genesis(Engine* engine, const GenesisRecord* record) noexce
     cdef status_t status
     genesis_init(&engine.genesis, record, engine.id, engine.random.next(engine.random.self),
                  engine.random.next(engine.random.self))
+    engine.genesis.is_observer = engine.config.core.is_observer
     for i in range(MEMBERS_MAX):
         link = &engine.links.table[i]
         if link.is_used and link.is_initial:

@@ -276,10 +276,10 @@ cdef bint callers_may_speak(const Engine* engine) noexcept nogil:
 
 cdef status_t callers_propose(Engine* engine) noexcept nogil:
     cdef status_t status = OK
-    if engine.core_status.leader == 0:
+    if engine.core_status.target == 0:
         return OK
-    if engine.calls.proposed_to != engine.core_status.leader or engine.calls.proposed_term != engine.core_status.term:
-        engine.calls.proposed_to = engine.core_status.leader
+    if engine.calls.proposed_to != engine.core_status.target or engine.calls.proposed_term != engine.core_status.term:
+        engine.calls.proposed_to = engine.core_status.target
         engine.calls.proposed_term = engine.core_status.term
         callers_propose_again(engine)
     if engine.session.id != 0 and callers_may_speak(engine):
@@ -511,7 +511,7 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
     cdef ReadRound fresh
     cdef size_t i
     cdef status_t status
-    if engine.reads.waiting.size == 0 or engine.core_status.leader == 0 or buggify(BUGGIFY_READS_POSTPONED):
+    if engine.reads.waiting.size == 0 or engine.core_status.target == 0 or buggify(BUGGIFY_READS_POSTPONED):
         return OK
     status = callers_doubt_lease(engine)
     if status != OK:
@@ -535,7 +535,7 @@ cdef status_t callers_ask_reads(Engine* engine) noexcept nogil:
 
 
 cdef void _name_leader(const Engine* engine, ReadRound* round) noexcept nogil:
-    round.leader = engine.core_status.leader
+    round.leader = engine.core_status.target
     round.term = engine.core_status.term
     round.since_ns = engine.now_ns
 
@@ -553,7 +553,7 @@ cdef status_t _ask_again(Engine* engine, ReadRound* round) noexcept nogil:
     status = core_read_index(engine.core, engine.reads.next_context)
     if status != OK:
         return status
-    if round.leader != engine.core_status.leader or round.term != engine.core_status.term:
+    if round.leader != engine.core_status.target or round.term != engine.core_status.term:
         _name_leader(engine, round)
     if round.context == 0:
         round.first_context = engine.reads.next_context
@@ -596,7 +596,7 @@ cdef void callers_serve_reads(Engine* engine) noexcept nogil:
 # which voids what is under way. Counted by the clock, since ticks that are missed are not made up for.
 cdef bint _is_hopeless(const Engine* engine, const ReadRound* round) noexcept nogil:
     cdef uint64_t timeout_ns = <uint64_t>engine.config.core.election_timeout_ticks * engine.config.tick_ms * 1_000_000
-    return (round.leader == engine.core_status.leader and round.term == engine.core_status.term
+    return (round.leader == engine.core_status.target and round.term == engine.core_status.term
             and engine.now_ns - round.since_ns > TUNE_READ_TIMEOUTS * timeout_ns)
 
 
@@ -623,7 +623,7 @@ cdef void callers_repeat_reads(Engine* engine) noexcept nogil:
     cdef ReadRound* round
     for position in range(engine.reads.rounds.size):
         round = &engine.reads.rounds.at(position)
-        if engine.core_status.leader == 0:
+        if engine.core_status.target == 0:
             round.since_ns = engine.now_ns      # nobody is asked
             continue
         if round.is_answered and round.index <= engine.applying.queued:

@@ -44,10 +44,11 @@ from raftmeta.engine.peers cimport (peers_address_refused, peers_follow_membersh
 from raftmeta.engine.promises cimport promises_job_back, promises_look, promises_submit
 from raftmeta.engine.sending cimport send_genesis, send_message, send_pings_to_strangers
 from raftmeta.engine.snapshots.install cimport install_run
+from raftmeta.engine.snapshots.state cimport Snapshots
 from raftmeta.engine.snapshots.taking cimport snapshots_release, snapshots_run, snapshots_taken, snapshots_tick
 from raftmeta.engine.snapshots.transfer cimport transfer_job_done, transfer_offer, transfer_tick
 from raftmeta.engine.state cimport (ENGINE_GENESIS, ENGINE_RUNNING, ENGINE_STOPPED, EVENT_FATAL, EVENT_READY,
-                                    EVENT_TRACE, Engine, BLOCKED_RETRY_TICKS, TICKS_PER_TURN_MAX)
+                                    EVENT_TRACE, Engine, BLOCKED_RETRY_TICKS, Links, TICKS_PER_TURN_MAX)
 from raftmeta.engine.submission cimport (SUBMIT_CAMPAIGN, SUBMIT_CLIENT_COMMAND, SUBMIT_COMMAND, SUBMIT_DROP_LEASE,
                                          SUBMIT_KEEP_LEASE, SUBMIT_LIST_LEASES, SUBMIT_MEET, SUBMIT_MEMBERSHIP,
                                          SUBMIT_READ, SUBMIT_SHOW_LEASE, SUBMIT_TRANSFER, SUBMIT_UNWATCH,
@@ -67,7 +68,7 @@ from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.invariants cimport broken
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
-from raftmeta.raft.types cimport Membership, member_id_t
+from raftmeta.raft.types cimport MEMBERS_MAX, Membership, member_id_t
 from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, OK, REMOVED, is_fatal, status_t)
 from raftmeta.storage.wal_state cimport Wal
@@ -397,11 +398,21 @@ cdef status_t _look_for_room(Engine* engine) noexcept nogil:
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
+# Members that found their cluster tell each other. An observer that met them before hears of it by another HELLO.
+cdef void _greet_again(Links* links) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if links.table[i].is_used and links.table[i].is_up:
+            links.table[i].must_reopen = True
+
+
 cdef status_t _tick(Engine* engine) noexcept nogil:
     cdef uint32_t timeout_ticks = engine.config.core.election_timeout_ticks
     cdef status_t status = OK
     engine.ticks += 1
     if engine.state == ENGINE_GENESIS:
+        if engine.config.core.is_observer and engine.ticks % timeout_ticks == 0:
+            _greet_again(&engine.links)
         return genesis_tick(&engine.genesis)
     status = core_tick(engine.core, engine.clock.wall_ms(engine.clock.self))
     if status == OK:
@@ -587,6 +598,15 @@ cdef status_t _run_genesis(Engine* engine) noexcept nogil:
     return status
 
 
+# The membership that an observer's feeder told stands in no entry: files of the state need it (engine/snapshots/taking).
+cdef status_t _keep_first(Engine* engine, const Membership* membership) noexcept nogil:
+    cdef Snapshots* snapshots = &engine.snapshots
+    if snapshots.membership.size != 0 or membership.count == 0 or membership.index > engine.applying.applied:
+        return OK
+    snapshots.membership_index = membership.index
+    return membership_encode(membership, &snapshots.membership)
+
+
 # Another membership is in force: links follow it, and a node that joined learns that it is a member.
 cdef status_t _follow_membership(Engine* engine) noexcept nogil:
     cdef const Membership* membership = core_membership(engine.core)
@@ -594,7 +614,10 @@ cdef status_t _follow_membership(Engine* engine) noexcept nogil:
     if engine.links.membership_count != engine.links.membership_seen:
         engine.links.membership_seen = engine.links.membership_count
         status = peers_follow_membership(engine, membership)
-        if status == OK and engine.genesis.record.state == JOINING and membership_position(membership, engine.id) >= 0:
+        if status == OK and engine.config.core.is_observer:
+            status = _keep_first(engine, membership)
+        if (status == OK and engine.genesis.record.state == JOINING and not engine.config.core.is_observer
+                and membership_position(membership, engine.id) >= 0):
             status = genesis_joined(&engine.genesis)
     return status
 

@@ -8,7 +8,7 @@ Sources: decisions/README.md "Identity and genesis"; docs/formats.md "Frame", "H
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, PeerEvent, core_membership,
+from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, CoreStatus, PeerEvent, core_membership,
                              core_peer_event, core_set_time, core_step)
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.deaths cimport (DEATH_BYTES, deaths_answered, deaths_heard, deaths_hung_up, deaths_refused,
@@ -25,7 +25,8 @@ from raftmeta.native.marks cimport (MARK_BOOT_CONTRADICTED, MARK_FRAME_BEFORE_FO
                                     MARK_HELLO_OF_REMOVED, MARK_LINK_LOST, MARK_LINK_STILL_DOWN,
                                     MARK_PROPOSAL_FOR_EARLIER_LIFE, MARK_PROPOSAL_TWICE, MARK_QUORUM_OF_DISKS_LOST,
                                     mark)
-from raftmeta.raft.genesis cimport BLANK, FOUNDED, JOINING, GenesisMessage, genesis_hello, genesis_step
+from raftmeta.raft.genesis cimport (BLANK, FOUNDED, JOINING, OBSERVING, GenesisMessage, genesis_hello,
+                                    genesis_step)
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.types cimport (MEMBERS_MAX, MEMBERSHIP_PROPOSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX,
@@ -52,6 +53,8 @@ cdef void _make_hello(const Engine* engine, Hello* hello) noexcept nogil:
     hello.version_min = FORMAT_FRAME_VERSION
     hello.version_max = FORMAT_MESSAGE_VERSION
     hello.genesis_state = engine.genesis.claimed_state
+    if engine.config.core.is_observer and hello.genesis_state in (FOUNDED, JOINING):
+        hello.genesis_state = OBSERVING
     hello.cluster.low = engine.genesis.claimed_low
     hello.cluster.high = engine.genesis.claimed_high
     hello.id = engine.id
@@ -135,7 +138,9 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
         engine.links.table[place].is_wanted = True
     for i in range(MEMBERS_MAX):
         # A joining node without a membership knows only the names it was given.
-        if membership.count != 0 and engine.links.table[i].is_used and not named[i]:
+        # An observer may be fed by any of them, members or not.
+        if (membership.count != 0 and engine.links.table[i].is_used and not named[i]
+                and not (engine.config.core.is_observer and engine.links.table[i].is_initial)):
             engine.links.table[i].is_wanted = False
             engine.links.table[i].is_initial = False      # its place may be given to another name
     _look_for_lost(engine)
@@ -149,7 +154,20 @@ cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
 cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
     cdef const Link* at = &engine.links.table[link]
     return (at.is_used and not at.is_self and at.address_length != 0 and not at.must_reopen
-            and (at.is_wanted or engine.ticks < at.met_until))
+            and (at.is_wanted or engine.ticks < at.met_until) and not _is_spare(engine, at))
+
+
+# An observer that a member other than the leader, or another observer, feeds needs no connection but to that one and to
+# those that it feeds. So a member has few connections, however many observers there are.
+cdef bint _is_spare(const Engine* engine, const Link* link) noexcept nogil:
+    cdef const CoreStatus* core = &engine.core_status
+    cdef uint32_t i
+    if not engine.config.core.is_observer or core.feeder == 0 or core.feeder == core.leader or link.id == core.feeder:
+        return False
+    for i in range(core.feed_count):
+        if core.feeds[i].id == link.id:
+            return False
+    return link.id != 0
 
 
 # --- voters whose disks are gone --------------------------------------------------------------------------------------
@@ -191,7 +209,7 @@ cdef void _count_lost_by_names(Engine* engine) noexcept nogil:
 cdef void _look_for_lost(Engine* engine) noexcept nogil:
     cdef Links* links = &engine.links
     cdef uint32_t before = links.lost
-    if engine.core == NULL:
+    if engine.core == NULL or engine.config.core.is_observer:
         return
     links.lost = links.voter_count = 0
     if core_membership(engine.core).count != 0:
@@ -223,10 +241,24 @@ cdef status_t _check_hello(const Engine* engine, const Hello* hello) noexcept no
             or memcmp(hello.cluster_name, own.cluster_name, own.cluster_name_length) != 0):
         return FOREIGN_CLUSTER
     # Two founded (or accepted) nodes must be of one cluster; a blank one may talk to anybody, to learn or to found.
-    if (own.genesis_state == FOUNDED and hello.genesis_state != BLANK and hello.cluster.low | hello.cluster.high != 0
+    if (own.genesis_state in (FOUNDED, OBSERVING) and hello.genesis_state != BLANK
+            and hello.cluster.low | hello.cluster.high != 0
             and (hello.cluster.low != own.cluster.low or hello.cluster.high != own.cluster.high)):
         return FOREIGN_CLUSTER
-    return OK
+    return FOREIGN_NODE if hello.genesis_state == OBSERVING and _has_place(engine, hello) else OK
+
+
+# Does the membership name that node? Then it is no observer: whoever is one gave its place up before.
+cdef bint _has_place(const Engine* engine, const Hello* hello) noexcept nogil:
+    cdef const Membership* membership = core_membership(engine.core) if engine.core != NULL else NULL
+    cdef int i
+    if membership == NULL:
+        return False
+    for i in range(membership.count):
+        if (membership.members[i].id == hello.id or membership.members[i].name_length == hello.name_length
+                and memcmp(membership.members[i].name, hello.name, hello.name_length) == 0):
+            return True
+    return False
 
 
 # A member once, and a later membership than the last it knew does not name it: it would go on asking for votes.
@@ -296,6 +328,7 @@ cdef status_t _note_boot(Engine* engine, int place, const Hello* hello, bint is_
     link.id = hello.id
     link.boot = hello.boot
     link.genesis_state = hello.genesis_state
+    link.is_observer = hello.genesis_state == OBSERVING
     if not repeats:
         link.version = min(hello.version_max, <uint8_t>FORMAT_MESSAGE_VERSION)
         link.feature_level_max = hello.feature_level_max
@@ -342,7 +375,7 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     inbound.peer = hello.id
     inbound.peer_boot = hello.boot
     inbound.link = place
-    inbound.was_member = hello.genesis_state != JOINING
+    inbound.was_member = hello.genesis_state not in (JOINING, OBSERVING)
     inbound.membership = hello.membership
     deaths_speaks(engine, inbound)
     return OK

@@ -123,6 +123,7 @@ cdef struct Link:
     uint64_t doubted_until      # a boot that contradicts the connection does not reopen it before this tick
     uint8_t version             # of messages to it, as of that HELLO
     uint8_t genesis_state
+    bint is_observer            # by its last HELLO it holds no place in the membership
     uint64_t sequence           # frames sent on this connection
     AskedRun[ASKED_RUNS] asked  # by this boot of it (engine/peers)
     uint8_t asked_next          # the run that the next one takes the place of
@@ -198,7 +199,7 @@ cdef struct CommandQueue:
 cdef struct ReadRound:
     uint64_t context            # it was last asked for under; 0: void, to be asked again
     uint64_t first_context      # and first: an answer to it counts, too
-    member_id_t leader          # whom it asks,
+    member_id_t leader          # whom it asks: CoreStatus.target,
     term_t term
     uint64_t since_ns           #   since when; for too long, and its readers are told NO_LEADER
     bint is_answered
@@ -306,8 +307,8 @@ cdef struct Calls:
     Map64[uint64_t] clients_by_name         # hash of (session, sequence): number of the newest one with it
     uint64_t next_batch         # refusals of commands and of changes of members are told apart by it
     Vec[Slice] payloads         # scratch of callers_propose
-    member_id_t proposed_to     # leader and term at the last proposal: a change means propose again
-    term_t proposed_term
+    member_id_t proposed_to     # leader and term at the last proposal, of an observer its feeder and the term: a change
+    term_t proposed_term        #   means propose again
     Vec[Answer] answers         # of applied entries, not yet given to their callers
     Vec[uint8_t] answer_bytes
     uint64_t answered_ns        # when a command of this node was answered last, or began to wait for that

@@ -35,8 +35,9 @@ cdef status_t state_check_applied(Engine* engine, index_t index) noexcept nogil:
     mark.index = index
     mark.hash = machine.state_hash
     divergence_note(&engine.divergence, engine.id, engine.id, &mark)
-    engine.counters.states_compared += 1
-    send_mark(engine, &mark)
+    if not engine.config.core.is_observer:      # members compare among themselves; an observer looks whether it agrees
+        engine.counters.states_compared += 1
+        send_mark(engine, &mark)
     return _judge(engine, index)
 
 

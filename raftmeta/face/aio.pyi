@@ -1,6 +1,6 @@
 """The asyncio face of a node: the verbs of raftmeta.Node as coroutines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Self
@@ -32,8 +32,10 @@ class Node(MailboxFace, AioVerbs):
         self,
         name: str,
         *,
-        peers: Mapping[str, str],
+        peers: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str],
+        role: str = "member",
+        seeds: Sequence[str] = (),
         listen: str | None = None,
         advertise: str | None = None,
         client_listen: str | None = None,

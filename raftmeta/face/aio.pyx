@@ -34,11 +34,11 @@ cdef object _NEWEST = 0         # the default, by identity: whoever gives anothe
 
 
 cdef class Node(MailboxFace, AioVerbs):
-    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default", config=None,
-                 encryption=None, tls=None, audit=None, kafka=None):
-        self.node = _SyncNode(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
-                              client_listen=client_listen, zookeeper_listen=zookeeper_listen,
+    def __init__(self, name, *, peers=None, data_dir, role="member", seeds=(), listen=None, advertise=None,
+                 client_listen=None, zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default",
+                 config=None, encryption=None, tls=None, audit=None, kafka=None):
+        self.node = _SyncNode(name, peers=peers, data_dir=data_dir, role=role, seeds=seeds, listen=listen,
+                              advertise=advertise, client_listen=client_listen, zookeeper_listen=zookeeper_listen,
                               kafka_listen=kafka_listen, etcd_listen=etcd_listen, cluster=cluster, config=config,
                               encryption=encryption, tls=tls, audit=audit, kafka=kafka)
         self.owns_node = True

@@ -1,6 +1,6 @@
 """The base of the blocking and of the asyncio face of a node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -19,8 +19,10 @@ class NodeBase:
         self,
         name: str,
         *,
-        peers: Mapping[str, str],
+        peers: Mapping[str, str] | None = None,
         data_dir: str | PathLike[str],
+        role: str = "member",
+        seeds: Sequence[str] = (),
         listen: str | None = None,
         advertise: str | None = None,
         client_listen: str | None = None,

@@ -133,9 +133,9 @@ cdef class NodeBase:
         self.faces = weakref.WeakSet()
         self.link_faults = b""
 
-    def __init__(self, name, *, peers, data_dir, listen=None, advertise=None, client_listen=None,
-                 zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default", config=None,
-                 encryption=None, tls=None, audit=None, kafka=None):
+    def __init__(self, name, *, peers=None, data_dir, role="member", seeds=(), listen=None, advertise=None,
+                 client_listen=None, zookeeper_listen=None, kafka_listen=None, etcd_listen=None, cluster="default",
+                 config=None, encryption=None, tls=None, audit=None, kafka=None):
         config = Config() if config is None else config
         if not isinstance(config, Config):
             raise ConfigError(f"config: must be a Config, not {type(config).__name__}", field="config")
@@ -147,7 +147,7 @@ cdef class NodeBase:
         self.identity = Identity.check(name, peers=peers, data_dir=data_dir, listen=listen, advertise=advertise,
                                        client_listen=client_listen, zookeeper_listen=zookeeper_listen,
                                        kafka_listen=kafka_listen, etcd_listen=etcd_listen, cluster=cluster,
-                                       config=config,
+                                       config=config, role=role, seeds=seeds,
                                        is_private=tls is not None and not tls.accept_plain)
         if kafka is not None and not _is_kafka_door(kafka):
             raise ConfigError(f"kafka: must be a KafkaDoor, not {type(kafka).__name__}", field="kafka")

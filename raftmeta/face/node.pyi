@@ -20,6 +20,8 @@ class Node(NodeBase, Verbs):
     """One member of a cluster, inside this process. As a context it is started and closed.
 
     name: this member; peers: every initial member's name and "host:port", this one included.
+    role: "member", or "observer" for a node without a place in the membership (docs/observers.md). An observer has seeds,
+    each "name=host:port" of a member or of another observer, and listen in the place of peers.
     data_dir: a folder of its own; listen: where to accept peers, by default its own address in peers.
     tls: raftmeta.Tls, for peers and clients; None: plain, on loopback only unless Config.insecure.
     advertise: what peers are told to connect to; client_listen: "host:port" for clients (raftmeta.Client), which

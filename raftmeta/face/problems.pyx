@@ -53,7 +53,7 @@ cdef list _of_itself(object identity, int directory, object reserve, const Statu
                                           f"{identity.data_dir}): make room, or raise wal_bytes_max"))
     if status.core.is_removed:
         found.append(Problem("removed", "it was removed from the cluster: add it again with an empty folder"))
-    elif status.engine_state == ENGINE_RUNNING and not status.core.is_member:
+    elif status.engine_state == ENGINE_RUNNING and not status.core.is_member and not status.core.is_observer:
         found.append(Problem("waits_for_member",
                              f"it waits for add_member({identity.name!r}, {str(identity.advertise)!r})"))
     return found
@@ -162,9 +162,13 @@ cdef list _of_disks(const StatusBlock* status, const LinkTable* links):
 
 
 # The voters that are heard. Without a membership (before the founding) all names count.
-cdef list _of_majority(const StatusBlock* status, const LinkTable* links, const Membership* membership):
+# An observer comes and goes, so its connection is no problem of a member.
+cdef list _of_majority(object identity, const StatusBlock* status, const LinkTable* links,
+                       const Membership* membership):
     cdef uint32_t i
-    away = set(unreachable(links))
+    named = {shown((<const char*>membership.members[i].name)[:membership.members[i].name_length])
+             for i in range(membership.count)}
+    away = {name for name in unreachable(links) if not named or name in named or name in identity.peers}
     voters = [shown((<const char*>membership.members[i].name)[:membership.members[i].name_length])
               for i in range(membership.count) if membership.members[i].roles & VOTER_INCOMING]
     missing = [name for name in voters if name in away]
@@ -176,8 +180,19 @@ cdef list _of_majority(const StatusBlock* status, const LinkTable* links, const 
     return []
 
 
+# An observer is connected to its feeder only, so the connections that it has not are no problem.
+cdef list _of_feeder(const StatusBlock* status, const LinkTable* links):
+    if status.engine_state == ENGINE_RUNNING and status.core.feeder != 0:
+        return []
+    away = _listed(unreachable(links))
+    return [Problem("no_feeder", "no member or observer feeds this observer: "
+                                 + (f"no connection to {away}" if away else "each is behind or full"))]
+
+
 cdef list _of_session(const StatusBlock* status):
-    if status.engine_state != ENGINE_RUNNING or status.core.is_removed or not status.core.is_member:
+    if status.engine_state != ENGINE_RUNNING or status.core.is_removed:
+        return []
+    if not (status.core.is_member or status.core.feeder):
         return []
     if status.core.leader == 0:
         return [Problem("no_leader", "no leader is known: an election is under way, or its messages do not arrive")]
@@ -193,12 +208,14 @@ cdef tuple problems_of(object identity, int directory, object reserve, const Sta
         found += _of_certificate(certificates, status.certificate_expires_s)
     if trail is not None:
         found += _of_trail(trail)
-    if status.engine_state == ENGINE_GENESIS:
+    if status.engine_state == ENGINE_GENESIS and not identity.is_observer:
         found += _of_founding(identity, links)
     found += _of_links(identity, links)
     found += _of_disks(status, links)
-    if not status.core.is_removed:
-        found += _of_majority(status, links, membership)
+    if identity.is_observer:
+        found += _of_feeder(status, links)
+    elif not status.core.is_removed:
+        found += _of_majority(identity, status, links, membership)
     # A state that passes by itself is told only when nothing explains it.
     return tuple(found or _of_session(status))
 

@@ -64,6 +64,7 @@ cdef int _fill_config(EngineConfig* into, object config, object identity) except
     into.core.free_bytes_min = config.reserve_bytes
     into.core.lease_reads = config.lease_reads
     into.core.checks = config.checks
+    into.core.is_observer = identity.is_observer
     into.machine.value_bytes_max = FORMAT_VALUE_BYTES_MAX
     into.machine.session_window = FORMAT_SESSION_WINDOW_MAX
     into.machine.changes_per_slice = TUNE_CHANGES_PER_SLICE

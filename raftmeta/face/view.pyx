@@ -36,7 +36,7 @@ from raftmeta.status cimport DISK_FAILED
 
 from raftmeta.face.audit import trail_metrics
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
-from raftmeta.results import NodeEvent, NodeStatus
+from raftmeta.results import NodeEvent, NodeStatus, ObserverStatus
 from raftmeta.common.text import shown
 from raftmeta.version import VERSION
 from raftmeta.bindings.members import role_name
@@ -138,7 +138,32 @@ cdef object _state(const StatusBlock* block):
         return "starting" if block.engine_state == ENGINE_GENESIS else "stopped"
     if block.core.is_removed:
         return "removed"
+    if block.core.is_observer:
+        return "observing"
     return "running" if block.core.is_member else "joining"
+
+
+cdef str _role(const StatusBlock* block):
+    return "observer" if block.core.is_observer else _ROLES.get(block.core.role, "")
+
+
+# By the names that connections to them are known by; "": it is not connected any more.
+cdef str _name_of_id(const LinkTable* links, uint64_t id):
+    cdef int i
+    for i in range(MEMBERS_MAX):
+        if id != 0 and links.links[i].id == id and links.links[i].name_length != 0:
+            return name_of_link(links, i)
+    return ""
+
+
+cdef tuple _observers(const StatusBlock* block, const LinkTable* links):
+    cdef uint32_t i
+    cdef list found = []
+    for i in range(block.core.feed_count):
+        index = block.core.feeds[i].index
+        found.append(ObserverStatus(_name_of_id(links, block.core.feeds[i].id), block.core.feeds[i].id, index,
+                                    max(0, block.core.committed - index)))
+    return tuple(sorted(found))
 
 
 cdef object status_of(NodeBase node):
@@ -157,12 +182,13 @@ cdef object status_of(NodeBase node):
         cluster_id=cluster_id,
         state=_state(&block),
         is_ready=is_running and not block.core.is_removed and block.session != 0 and block.core.leader != 0,
-        role=_ROLES.get(block.core.role, "") if is_running else "", term=block.core.term, leader=leader,
+        role=_role(&block) if is_running else "", term=block.core.term, leader=leader,
         committed=block.core.committed, applied=block.core.applied, persisted=block.core.persisted,
         last=block.core.last, revision=block.machine.revision, compacted=block.machine.compacted,
         keys=block.machine.keys, state_hash=state_hash, feature_level=block.machine.feature_level,
         version=VERSION, lost_disks=tuple(names_of_links(&links, block.lost_links)),
-        members=members, problems=node.problems())
+        members=members, problems=node.problems(), feeder=_name_of_id(&links, block.core.feeder),
+        observers=_observers(&block, &links))
 
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):
@@ -180,7 +206,8 @@ cdef dict metrics_of(NodeBase node, bint restart_maxima):
         store_shared(&loop.must_restart_maxima, <uint32_t>1)
         loop_ring(loop)
     metrics = {
-        "term": block.core.term, "role": block.core.role, "is_leader": int(block.core.role == LEADER),
+        "term": block.core.term, "role": block.core.role, "observers_fed": block.core.feed_count,
+        "is_leader": int(block.core.role == LEADER),
         "elections": block.counters.elections, "leader_changes": block.counters.leader_changes,
         "committed": block.core.committed,
         "applied": block.core.applied, "persisted": block.core.persisted, "last": block.core.last,

@@ -41,6 +41,7 @@ cdef enum GenesisState:
     ACCEPTED = 2                # a cluster with this id may exist and name this node; the node cannot know yet
     FOUNDED = 3                 # member of the cluster; its core may start
     JOINING = 4                 # blank, told by a FOUNDED node that the cluster exists: waits to be added as learner
+    OBSERVING = 5               # in HELLOs only: an observer that knows its cluster; its record says JOINING
 
 cdef enum GenesisMessageType:
     GENESIS_PROPOSE = 1         # founder -> all: cluster id, founding membership
@@ -90,6 +91,7 @@ cdef struct GenesisPeer:
 
 cdef struct Genesis:
     GenesisRecord record
+    bint is_observer            # it founds nothing and accepts no founding; set behind genesis_init
     uint8_t claimed_state       # the durable state: a HELLO may say no other
     uint64_t claimed_low
     uint64_t claimed_high

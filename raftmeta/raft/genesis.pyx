@@ -278,7 +278,7 @@ cdef status_t advance(Genesis* genesis) noexcept nogil:
             mark(MARK_JOINED_FOUNDED_CLUSTER)
             join_cluster(genesis, peer)
             return OK
-    return found(genesis) if genesis.self_position == FOUNDER else OK
+    return found(genesis) if genesis.self_position == FOUNDER and not genesis.is_observer else OK
 
 # --- life -------------------------------------------------------------------------------------------------------------
 
@@ -343,6 +343,9 @@ cdef status_t genesis_hello(Genesis* genesis, const uint8_t* name, uint8_t name_
                             uint64_t cluster_low, uint64_t cluster_high) noexcept nogil:
     cdef int position = position_of_name(genesis, name, name_length)
     cdef int namesake
+    # An observer joins what another one follows, too.
+    if genesis.is_observer and state == OBSERVING:
+        state = FOUNDED
     if id == 0 or state < BLANK or state > JOINING or (state == BLANK) != (cluster_low == 0 and cluster_high == 0):
         return BAD_FIELD
     if position < 0:
@@ -387,6 +390,8 @@ cdef status_t accept(Genesis* genesis, const GenesisMessage* message) noexcept n
 
 cdef status_t step_propose(Genesis* genesis, const GenesisMessage* message, uint32_t source) noexcept nogil:
     cdef const Membership* membership = &message.membership
+    if genesis.is_observer:
+        return STALE
     if genesis.is_persisting:
         mark(MARK_FOUNDING_WHILE_PERSISTING)
         return STALE                    # the record of this node is not durable yet; the founder repeats

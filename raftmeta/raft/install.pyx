@@ -71,7 +71,7 @@ cdef status_t _replace_memberships(Core* core, const Membership* membership, ind
 
 cdef void _report_snapshot(Core* core, index_t index) noexcept nogil:
     cdef Message message
-    if core.role == LEADER or core.leader == 0:
+    if core.role == LEADER or core.leader == 0 or core.config.is_observer:
         return
     response_init(core, &message, SNAPSHOT_RESPONSE, core.leader)
     message.index = index

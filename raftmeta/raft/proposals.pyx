@@ -12,7 +12,8 @@ from raftmeta.raft.outbox cimport message_init, outbox_send
 from raftmeta.raft.quorum cimport quorum_has
 from raftmeta.raft.ready cimport LEADER, ProposalRefused
 from raftmeta.raft.record cimport RECORD_BYTES_MAX
-from raftmeta.raft.state cimport Core, append_entry, in_force, out_of_memory, own_bit
+from raftmeta.raft.state cimport (RELAYS_MAX, Core, Relay, append_entry, forward_target, in_force, is_fed,
+                                  out_of_memory, own_bit)
 from raftmeta.raft.types cimport (ENTRY_COMMAND, MESSAGE_URGENT, MESSAGE_WAITING, PROPOSE, PROPOSE_RESPONSE, Message,
                                   index_t, member_mask_t)
 from raftmeta.status cimport (ALREADY, BAD_FIELD, BAD_LENGTH, NO_LEADER, NO_MEMORY, NO_QUORUM, NO_SPACE, NOT_READY, OK,
@@ -61,7 +62,13 @@ cdef status_t proposals_on_message(Core* core, const Message* message) noexcept 
     cdef status_t status = _check_payloads(message)
     if status != OK:
         return status
-    status = _append_message(core, message) if is_member(core, message.source) else NO_LEADER
+    if core.role != LEADER and core.leader != 0 and is_fed(core, message.source):
+        _relay(core, message)
+        return OK
+    if is_member(core, message.source) or is_fed(core, message.source):
+        status = _append_message(core, message)
+    else:
+        status = NO_LEADER
     if status != OK:
         mark(MARK_PROPOSAL_REFUSED)
         _refuse(core, message, status)
@@ -104,6 +111,66 @@ cdef void _refuse(Core* core, const Message* message, status_t status) noexcept 
     outbox_send(core, &response)
 
 
+# --- observers --------------------------------------------------------------------------------------------------------
+# A batch of an observer goes on to the leader under a context of this node's own. Those are far above the contexts of
+# this node's callers, and none is used twice. Nobody waits for a batch of context 0, so it keeps that.
+cdef void _relay(Core* core, const Message* request) noexcept nogil:
+    cdef Message message = request[0]
+    cdef Relay* relay
+    message_init(core, &message, PROPOSE, forward_target(core))
+    message.term = 0
+    message.flags = request.flags
+    message.count = request.count
+    if request.context != 0:
+        relay = &core.relays[core.relay_count % RELAYS_MAX]
+        core.relay_count += 1
+        relay.context = relay_context(core.relay_count)
+        relay.source = request.source
+        relay.source_context = request.context
+        message.context = relay.context
+    if request.flags & MESSAGE_WAITING:
+        core.waiting_until = core.now + core.config.election_timeout_ticks
+    if not _copy_payloads(core, &request.records, &message.records):
+        return
+    outbox_send(core, &message)
+
+
+cdef inline uint64_t relay_context(uint64_t count) noexcept nogil:
+    return (<uint64_t>1 << 62) + count
+
+
+# A frame's chunk would be held as a whole for these bytes, and a simulated one has none.
+cdef bint _copy_payloads(Core* core, const Slice* payloads, Slice* copy) noexcept nogil:
+    cdef Chunk* chunk = chunk_create(payloads.length)
+    if chunk == NULL:
+        out_of_memory(core)
+        return False
+    if payloads.length:
+        memcpy(chunk.bytes(), payloads.data, payloads.length)
+    chunk.used = payloads.length
+    copy.chunk = chunk
+    copy.data = chunk.bytes()
+    copy.length = payloads.length
+    return True
+
+
+# The refusal of a relayed batch belongs to the observer that proposed it.
+cdef status_t _pass_refusal_on(Core* core, const Message* message) noexcept nogil:
+    cdef Message response
+    cdef uint64_t count = message.context - relay_context(0)
+    cdef Relay* relay = &core.relays[(count - 1) % RELAYS_MAX]
+    if relay.context != message.context:
+        return STALE            # so many came later that it is not known whose this was; it asks again
+    relay.context = 0
+    message_init(core, &response, PROPOSE_RESPONSE, relay.source)
+    response.term = 0
+    response.reject = True
+    response.context = relay.source_context
+    response.hint = message.hint
+    outbox_send(core, &response)
+    return OK
+
+
 # --- others -----------------------------------------------------------------------------------------------------------
 cdef status_t proposals_forward(Core* core, const Slice* payloads, uint32_t count, uint64_t context, bint is_urgent,
                                 bint is_waiting) noexcept nogil:
@@ -124,7 +191,7 @@ cdef status_t proposals_forward(Core* core, const Slice* payloads, uint32_t coun
         if payloads[i].length:
             memcpy(chunk.bytes() + chunk.used + 4, payloads[i].data, payloads[i].length)
         chunk.used += 4 + payloads[i].length
-    message_init(core, &message, PROPOSE, core.leader)
+    message_init(core, &message, PROPOSE, forward_target(core))
     message.term = 0
     message.context = context
     message.count = count
@@ -142,6 +209,8 @@ cdef status_t proposals_on_response(Core* core, const Message* message) noexcept
     cdef ProposalRefused refused
     if not message.reject:
         return STALE
+    if message.context > relay_context(0):
+        return _pass_refusal_on(core, message)
     refused.context = message.context
     # Pass on only refusals that are known: a caller must be able to trust "certainly not appended".
     refused.status = <status_t>message.hint

@@ -6,14 +6,16 @@ from raftmeta.native.marks cimport (MARK_READS_VOID, MARK_READ_ANSWER_LATE, MARK
 from raftmeta.raft.outbox cimport answer_read, message_init, outbox_send, trace
 from raftmeta.raft.quorum cimport quorum_has
 from raftmeta.raft.ready cimport FOLLOWER, LEADER, TRACE_READS_VOID
-from raftmeta.raft.state cimport Core, PendingRead, has_own_commit, out_of_memory, own_bit
+from raftmeta.raft.state cimport (Core, PendingRead, forward_target, has_own_commit, is_fed, out_of_memory,
+                                  own_bit)
 from raftmeta.raft.types cimport READ_INDEX, Message, member_id_t
 from raftmeta.status cimport NO_LEADER, NO_MEMORY, OK, STALE, status_t
 
 
 cdef status_t reads_ask(Core* core, member_id_t source, uint64_t context) noexcept nogil:
     cdef PendingRead read
-    if core.leader == 0 or (source != 0 and core.role != LEADER):
+    # A node that does not lead asks further for its observers, as for its own callers.
+    if core.leader == 0 or (source != 0 and core.role != LEADER and not is_fed(core, source)):
         return NO_LEADER
     if has_own_commit(core) and _answers_at_once(core):
         mark(MARK_READ_BY_SOLE_VOTER)
@@ -98,7 +100,7 @@ cdef void reads_forward(Core* core) noexcept nogil:
         if core.reads.at(i).round == 0:
             (&core.reads.at(i)).round = core.read_number
     mark(MARK_READ_FORWARDED)
-    message_init(core, &message, READ_INDEX, core.leader)
+    message_init(core, &message, READ_INDEX, forward_target(core))
     message.term = 0
     message.context = core.read_number
     outbox_send(core, &message)
@@ -113,5 +115,5 @@ cdef status_t reads_on_response(Core* core, const Message* message) noexcept nog
     while core.reads.size and core.reads.front().round != 0 and core.reads.front().round <= message.context:
         read = core.reads.front()
         core.reads.pop_front()
-        answer_read(core, 0, read.context, message.index, NO_LEADER if message.reject else OK)
+        answer_read(core, read.source, read.context, message.index, NO_LEADER if message.reject else OK)
     return OK

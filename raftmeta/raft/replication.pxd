@@ -25,6 +25,9 @@ cdef status_t replication_on_log_read(Core* core, const LogRead* read, const Sli
 # The write under way is durable, except for the records that later ones superseded.
 cdef void replication_on_persisted(Core* core) noexcept nogil
 cdef void commit_to(Core* core, index_t index) noexcept nogil
+# Append the records of an APPEND or a FEED behind (message.index, message.log_term), where this log is known to meet
+# the sender's. Records that are here already are skipped, and entries that conflict are cut.
+cdef status_t take_records(Core* core, const Message* message) noexcept nogil
 # Put the memberships among the records from `first` on in force.
 cdef status_t take_memberships(Core* core, index_t first) noexcept nogil
 # HISTORY_LOST: the entry at index is committed here, but a leader or a snapshot has one of another term there.

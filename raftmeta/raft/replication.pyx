@@ -257,6 +257,7 @@ cdef void commit_to(Core* core, index_t index) noexcept nogil:
         return
     core.log.committed = index
     core.must_replicate = True
+    core.must_feed = core.feed_count != 0
     trace(core, TRACE_COMMITTED, index, 0)
     membership_on_committed(core)
 
@@ -298,7 +299,7 @@ cdef status_t replication_on_append(Core* core, const Message* message) noexcept
         mark(MARK_APPEND_DOES_NOT_MEET)
         _refuse(core, message)
         return OK
-    status = _take_records(core, message)
+    status = take_records(core, message)
     if status != OK:
         return status
     match = message.index + message.count
@@ -333,7 +334,7 @@ cdef void _refuse(Core* core, const Message* message) noexcept nogil:
 
 
 # Check all records of the message, find the first that is new, cut what conflicts, append the rest with one copy.
-cdef status_t _take_records(Core* core, const Message* message) noexcept nogil:
+cdef status_t take_records(Core* core, const Message* message) noexcept nogil:
     cdef uint64_t chain = 0
     cdef bint is_known = log_chain(&core.log, message.index, &chain)
     cdef Slice rest = message.records

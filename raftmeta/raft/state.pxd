@@ -36,6 +36,7 @@ cdef struct CoreConfig:
     bint campaigns_early                # campaign before the time-out, with all voters, while no leader was heard
     bint promotes_learners              # the leader proposes learners that have caught up as voters
     bint checks                         # check dear invariants too
+    bint is_observer                    # holds no place in the membership: never votes, never leads (docs/observers.md)
 
 cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t seed) noexcept nogil:
     # Defaults for a local network; paper 5.6: broadcast time << election time-out << time between failures.
@@ -54,6 +55,7 @@ cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t s
     config.campaigns_early = True
     config.promotes_learners = True
     config.checks = False
+    config.is_observer = False
 
 # A message that waits for the disk.
 cdef struct HeldMessage:
@@ -75,6 +77,35 @@ cdef struct EntryWanted:
     member_id_t source
     index_t index
     uint64_t chain
+
+cdef enum:
+    FEEDS_MAX = 8               # observers that one node feeds: three steps below a member stand 8 + 64 + 512 of them
+    FEED_DEPTH_MAX = 8          # observers in a row below a member; a circle of feeders ends when it is reached
+    RELAYS_MAX = 128            # forwarded batches of observers whose refusal can still be passed on
+
+# An observer that asks here for what is committed.
+cdef struct Feed:
+    member_id_t id              # 0: a free place
+    index_t index               # its log ends there, as of its last request
+    uint64_t number             # of that request
+    bint is_asking              # that request has no answer yet
+    bint is_log_read            # its records are being read from the log file
+    uint64_t heard_tick
+    uint64_t due_tick           # an answer leaves then, if there is news or not
+    uint64_t offered_tick       # a snapshot was offered to it then; 0: never
+    member_id_t leader_told
+    term_t term_told
+
+# A batch of an observer that was forwarded under another context.
+cdef struct Relay:
+    uint64_t context            # 0: a free place
+    member_id_t source
+    uint64_t source_context
+
+# A node that did not feed this observer.
+cdef struct Shunned:
+    member_id_t id
+    uint64_t until_tick
 
 cdef struct Core:
     CoreConfig config
@@ -154,6 +185,23 @@ cdef struct Core:
     index_t fetched_last
     bint is_fetching
 
+    # --- feeds (raft/feeds): who asks here
+    Feed[FEEDS_MAX] feeds
+    uint32_t feed_count
+    bint must_feed              # answers may be due
+    Relay[RELAYS_MAX] relays
+    uint64_t relay_count        # batches relayed so far
+
+    # --- feeds, observer: whom it asks
+    member_id_t feeder          # 0: nobody yet
+    uint64_t feed_number        # of the last request
+    bint is_feed_open           # it has no answer yet
+    uint64_t feed_tick          # when to ask next
+    uint64_t feed_heard_tick    # when its feeder was of use last
+    uint8_t feed_depth          # 0: a member, or not fed yet; 1: a member feeds it; else one more than its feeder's
+    member_id_t feed_leader     # last leader that it was told of
+    Shunned[MEMBERS_MAX] shunned
+
     # --- for Ready; arrays are reused
     Vec[Message] outbox
     Vec[Message] sent           # given out by the last core_ready, held until the next
@@ -199,9 +247,25 @@ cdef inline Membership* in_force(Core* core) noexcept nogil:
 
 # Was it a member, and is it none any more, by its own log or by what a peer said?
 cdef inline bint is_removed(Core* core) noexcept nogil:
+    if core.config.is_observer:
+        return False            # it holds no place that it could lose
     if core.was_told_removed or not core.was_named:
         return core.was_told_removed
     return core.position < 0 and core.role != LEADER and in_force(core).index <= core.log.committed
+
+# Is that observer fed here? Then its requests go on from here as this node's own do.
+cdef inline bint is_fed(const Core* core, member_id_t id) noexcept nogil:
+    cdef int i
+    for i in range(FEEDS_MAX if core.feed_count else 0):
+        if core.feeds[i].id == id:
+            return True
+    return False
+
+# Whom a node that does not lead asks for reads, and sends proposals: its leader, or its feeder. 0: nobody.
+cdef inline member_id_t forward_target(const Core* core) noexcept nogil:
+    if core.config.is_observer and core.leader != 0:
+        return core.feeder
+    return core.leader
 
 cdef inline bint is_repairing(Core* core) noexcept nogil:
     return core.log.damages.size > 0 or core.repaired.size > 0 or (core.write.id != 0 and core.write.repairs)

@@ -101,6 +101,12 @@ cdef enum MessageType:
     ENTRY_RESPONSE = 18         # no term; index and context of the request, count = 1 record; reject: I do not have it
     MEMBERSHIP_PROPOSE = 19     # member -> leader, no term: records = an encoded membership made from the one of entry
                                 # `index`; context as in PROPOSE
+    FEED_REQUEST = 20           # observer -> feeder, no term: my log ends with (index, log_term), whose chain hash is
+                                # context; send what is committed behind it. hint = number of this request
+    FEED = 21                   # feeder -> observer: count committed records after (index, log_term), commit, context =
+                                # the leader of this term (0: not known), hint = number of the request; flags: FEED_*
+    FEED_MEMBERSHIP = 22        # feeder -> observer that knows none, no term: records = the encoded membership of entry
+                                # `index`, committed and at or below the end of its log; hint = number of the request
 
 cdef struct Message:
     uint8_t type                # MessageType
@@ -124,3 +130,17 @@ cdef enum:
     MESSAGE_WAITING = 2         # PROPOSE, APPEND_RESPONSE: callers wait here; send the commit index at once
     MESSAGE_URGENT = 8          # PROPOSE: keep-alives, fences, deletes, membership changes (is_urgent)
     MESSAGE_REPAIRING = 4       # responses: this member's log is damaged; it does not count for elections
+
+# Flag of FEED_REQUEST: this observer's log names no membership, and that of the founding stands in no log.
+cdef enum:
+    FEED_NEEDS_MEMBERSHIP = 1
+
+# Flags of FEED: below FEED_DEPTH_SHIFT why it is a reject, above that the depth of the feeder (0: a member).
+cdef enum:
+    FEED_FULL = 1               # this feeder has no place for one more observer
+    FEED_CUT_OFF = 2            # it has no source of its own at the moment, or its log is damaged
+    FEED_BEHIND = 3             # it knows less to be committed than the observer has
+    FEED_SNAPSHOT = 4           # its log does not reach back so far: a snapshot is offered
+    FEED_OTHER_HISTORY = 5      # it has another committed entry at index
+    FEED_REASONS = 15
+    FEED_DEPTH_SHIFT = 4

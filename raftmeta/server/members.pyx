@@ -23,6 +23,10 @@ from raftmeta.wire.client_messages cimport (READ_LOCAL, REQUEST_CHANGE, REQUEST_
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
 
+cdef enum:
+    ROLE_OBSERVER = 5           # in a status, beside the roles of raft/ready
+
+
 cdef void members_read(ClientServer* server) noexcept nogil:
     while not server.loop.membership.read(&server.membership):
         pass
@@ -78,7 +82,7 @@ cdef status_t _status(ClientServer* server, ClientConnection* connection, const 
     write_uint(&writer, server.status.cluster_low)
     write_uint(&writer, server.status.cluster_high)
     write_uint(&writer, server.status.engine_state)
-    write_uint(&writer, server.status.core.role)
+    write_uint(&writer, ROLE_OBSERVER if server.status.core.is_observer else <uint32_t>server.status.core.role)
     write_uint(&writer, server.status.core.term)
     write_uint(&writer, server.status.core.leader)
     write_uint(&writer, server.status.core.committed)

@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.text cimport text_is_plain
-from raftmeta.raft.genesis cimport BLANK, JOINING
+from raftmeta.raft.genesis cimport BLANK, OBSERVING
 from raftmeta.status cimport BAD_FIELD, BAD_VERSION, OK, status_t
 from raftmeta.wire.msgpack cimport (Reader, Writer, number_max, read_array, read_bin, read_done, read_uint, reader_over,
                                     unsigned_max, write_array, write_bin, write_uint, writer_at)
@@ -86,7 +86,7 @@ cdef status_t _check(const Hello* hello) noexcept nogil:
         return OK if not (hello.genesis_state or hello.boot or hello.membership) else BAD_FIELD
     if hello.purpose != HELLO_PEER or not hello.id or not hello.name_length:
         return BAD_FIELD
-    return OK if BLANK <= hello.genesis_state <= JOINING else BAD_FIELD
+    return OK if BLANK <= hello.genesis_state <= OBSERVING else BAD_FIELD
 
 
 cdef status_t hello_negotiate(const Hello* self, const Hello* peer, uint8_t* version) noexcept nogil:

@@ -40,7 +40,8 @@ def table() -> dict[str, dict[str, str]]:
 
 TABLE = table()
 ASKED = ("PRE_VOTE", "VOTE", "APPEND", "HEARTBEAT", "SNAPSHOT")  # their senders hear of the term of now
-TERMLESS = ("PROPOSE", "PROPOSE_RESPONSE", "READ_INDEX", "ENTRY_REQUEST", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE")
+TERMLESS = ("PROPOSE", "PROPOSE_RESPONSE", "READ_INDEX", "ENTRY_REQUEST", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE",
+            "FEED_REQUEST", "FEED_MEMBERSHIP")  # fmt: skip
 
 
 def in_role(wanted: str) -> Cluster:
@@ -87,6 +88,9 @@ def message(type: str, cluster: Cluster) -> Message:
         "READ_INDEX_RESPONSE": {"context": 5, "index": 1},
         "TRANSFER": {"context": 2},
         "MEMBERSHIP_PROPOSE": {"context": 5, "index": 0, "records": MEMBERSHIP},
+        "FEED_REQUEST": {"index": 1, "log_term": 1, "hint": 1, "context": chain},
+        "FEED_MEMBERSHIP": {"index": 0, "hint": 1, "records": MEMBERSHIP},
+        "FEED": {"index": 1, "log_term": 1, "hint": 1},
         "ENTRY_REQUEST": {"index": 1, "context": cluster[1].log()[0].chain},
         "ENTRY_RESPONSE": {
             "index": 1,
@@ -275,6 +279,7 @@ CELLS: dict[str, Callable[[Cluster, str], None]] = {
     "impossible (asserted)": is_impossible,
     "stale": is_stale,
     "ignore": is_stale,
+    "of a member: stale": is_stale,
     "progress, commit": advances_commit,
     "round, progress": confirms_round,
     "progress": ends_snapshot,
@@ -296,10 +301,10 @@ CELLS: dict[str, Callable[[Cluster, str], None]] = {
 
 
 def test_the_table_has_every_message() -> None:
-    """raftmeta/raft/types.pxd MessageType: 19 types, and each is in one of the two tables of _core.pyx."""
+    """raftmeta/raft/types.pxd MessageType: 22 types, and each is in one of the two tables of _core.pyx."""
     types = re.findall(r"^    ([A-Z_]+) = \d+", (CORE.parent / "raft" / "types.pxd").read_text(), re.MULTILINE)
-    types = types[types.index("APPEND") : types.index("MEMBERSHIP_PROPOSE") + 1]
-    assert len(types) == 19
+    types = types[types.index("APPEND") : types.index("FEED_MEMBERSHIP") + 1]
+    assert len(types) == 22
     assert set(TABLE) == set(types)
 
 

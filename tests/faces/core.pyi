@@ -169,6 +169,9 @@ class CoreStatus(NamedTuple):
     is_repairing: bool
     transferring: int
     membership_index: int
+    feeder: int
+    feed_depth: int
+    feed_count: int
 
 class CoreHandle:
     """One core. Verbs are those of _core.pxd; each returns a status by name ("OK", "NO_LEADER", "STALE", ...)."""
@@ -190,6 +193,7 @@ class CoreHandle:
         lease_reads: bool = False,
         promotes_learners: bool = True,
         checks: bool = True,
+        is_observer: bool = False,
     ) -> None:
         """A core that still has to be restored (start does all three steps). ValueError: a number out of range."""
 

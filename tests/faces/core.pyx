@@ -39,6 +39,7 @@ _MESSAGE_TYPES = (
     "", "APPEND", "APPEND_RESPONSE", "HEARTBEAT", "HEARTBEAT_RESPONSE", "PRE_VOTE", "PRE_VOTE_RESPONSE", "VOTE",
     "VOTE_RESPONSE", "PROPOSE", "PROPOSE_RESPONSE", "READ_INDEX", "READ_INDEX_RESPONSE", "SNAPSHOT",
     "SNAPSHOT_RESPONSE", "TRANSFER", "TIMEOUT_NOW", "ENTRY_REQUEST", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE",
+    "FEED_REQUEST", "FEED", "FEED_MEMBERSHIP",
 )
 _ENTRY_TYPES = ("", "NOOP", "COMMAND", "MEMBERSHIP")
 _ROLES = ("", "FOLLOWER", "PRE_CANDIDATE", "CANDIDATE", "LEADER")
@@ -84,7 +85,7 @@ Ready = namedtuple("Ready", "messages write apply reads refusals log_reads snaps
 ProgressView = namedtuple("ProgressView", "id state match next inflight_count inflight_bytes is_caught_up")
 _STATUS_FIELDS = (
     "id role term vote leader compacted snapshotted applied committed persisted last last_term last_chain lease_ms"
-    " is_ready_to_read is_repairing transferring membership_index"
+    " is_ready_to_read is_repairing transferring membership_index feeder feed_depth feed_count"
 )
 CoreStatus = namedtuple("CoreStatus", _STATUS_FIELDS)
 
@@ -210,6 +211,7 @@ cdef class CoreHandle:
         self, id, *, seed=1, tick_ms=10, heartbeat_ticks=1, election_timeout_ticks=10, append_bytes_max=262144,
         log_chunk_bytes=262144, inflight_bytes_max=4194304, uncommitted_bytes_max=67108864,
         log_memory_bytes_max=67108864, free_bytes_min=0, lease_reads=False, promotes_learners=True, checks=True,
+        is_observer=False,
     ):
         """A core that still has to be restored (start does all three steps). ValueError: a number out of range."""
         cdef CoreConfig config
@@ -226,6 +228,7 @@ cdef class CoreHandle:
         config.lease_reads = lease_reads
         config.promotes_learners = promotes_learners
         config.checks = checks
+        config.is_observer = is_observer
         if self.core != NULL:
             raise ValueError("made already")
         self.core = core_create(&config)
@@ -407,7 +410,7 @@ cdef class CoreHandle:
         return CoreStatus(
             s.id, _ROLES[<int>s.role], s.term, s.vote, s.leader, s.compacted, s.snapshotted, s.applied, s.committed,
             s.persisted, s.last, s.last_term, s.last_chain, s.lease_ms, bool(s.is_ready_to_read), bool(s.is_repairing),
-            s.transferring, s.membership_index,
+            s.transferring, s.membership_index, s.feeder, s.feed_depth, s.feed_count,
         )
 
     def membership(self):

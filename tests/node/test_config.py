@@ -134,6 +134,16 @@ def test_loopback_needs_none(host: str) -> None:
         ({"peers": {f"n{i}": f"127.0.0.1:{i + 1}" for i in range(33)} | {"a": "127.0.0.1:99"}}, "peers"),
         ({"listen": "127.0.0.1"}, "listen"),
         ({"advertise": "x"}, "advertise"),
+        ({"peers": None}, "peers"),
+        ({"role": "voter"}, "role"),
+        ({"seeds": ["b=127.0.0.1:2"]}, "seeds"),
+        ({"role": "observer"}, "peers"),
+        ({"role": "observer", "peers": None}, "listen"),
+        ({"role": "observer", "peers": None, "listen": "127.0.0.1:1"}, "seeds"),
+        ({"role": "observer", "peers": None, "listen": "127.0.0.1:1", "seeds": "b=127.0.0.1:2"}, "seeds"),
+        ({"role": "observer", "peers": None, "listen": "127.0.0.1:1", "seeds": ["127.0.0.1:2"]}, "seeds"),
+        ({"role": "observer", "peers": None, "listen": "127.0.0.1:1", "seeds": ["a=127.0.0.1:2"]}, "seeds"),
+        ({"role": "observer", "peers": None, "listen": "127.0.0.1:1", "seeds": ["b=127.0.0.1:1"]}, "peers"),
         ({"data_dir": ""}, "data_dir"),
         ({"data_dir": 3}, "data_dir"),
         ({"data_dir": b"/x"}, "data_dir"),
@@ -144,6 +154,17 @@ def test_who_and_where_a_node_is_must_make_sense(changes: dict[str, Any], field:
     with pytest.raises(ConfigError) as caught:
         identity(**changes)
     assert caught.value.field == field
+
+
+def test_an_observer_has_seeds_and_its_own_address_in_the_place_of_peers() -> None:
+    made = identity(role="observer", peers=None, listen="127.0.0.1:1", seeds=["b=127.0.0.1:2", "c=127.0.0.1:3"])
+    assert {name: str(address) for name, address in made.peers.items()} == {
+        "a": "127.0.0.1:1",
+        "b": "127.0.0.1:2",
+        "c": "127.0.0.1:3",
+    }
+    assert made.is_observer
+    assert not identity().is_observer
 
 
 def test_a_node_listens_on_its_own_address_unless_told_otherwise() -> None:

@@ -211,6 +211,26 @@ def test_disks_are_not_lost_by_the_word_of_a_stranger(tmp_path: Path) -> None:
         assert {problem.kind for problem in nodes["a"].status().problems} == {"no_majority"}
 
 
+def test_an_observer_that_nobody_feeds_says_so(tmp_path: Path) -> None:
+    """Before it has found a member, and when the last one is gone. Connections that it does not need are no problem."""
+    places = addresses("ax")
+    member = raftmeta.Node("a", peers={"a": places["a"]}, data_dir=tmp_path / "a", config=CONFIG)
+    observer = raftmeta.Node(
+        "x",
+        role="observer",
+        seeds=[f"a={places['a']}"],
+        listen=places["x"],
+        data_dir=tmp_path / "x",
+        config=CONFIG,
+    )
+    with started(observer):
+        assert told(observer, "no_feeder").endswith("no connection to a")
+        with started(member):
+            observer.ready(30)
+            wait_until(lambda: observer.status().problems == (), timeout_s=30, what=lambda: f"{observer.status()}")
+        assert "no connection to a" in told(observer, "no_feeder")
+
+
 def test_each_state_is_in_the_document_and_has_a_test() -> None:
     """docs/operations.md "A node that is not ready" names those that face/problems tells, and no others."""
     source = (ROOT / "raftmeta/face/problems.pyx").read_text()

@@ -19,6 +19,7 @@ from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.raft.membership cimport membership_position, membership_voters_incoming
 from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.types cimport VOTER_INCOMING, Membership
+from raftmeta.sim.world.world_state cimport member_count
 
 cdef enum:
     # After a change was asked for. It proves nothing, but where disks fail often the operator would find no other
@@ -31,6 +32,8 @@ cdef bint atlas_is_whole(const World* world, const SimNode* node) noexcept nogil
     cdef int position
     if not node.is_up or node.engine.state != ENGINE_RUNNING or node.engine.core_status.is_repairing:
         return False
+    if node.number >= member_count(world):
+        return True             # an observer: nobody counts on its disk
     membership = core_membership(node.engine.core)
     position = membership_position(membership, node.id)
     return (position >= 0 and membership.members[position].roles & VOTER_INCOMING != 0 and not membership.is_joint
@@ -94,11 +97,13 @@ cdef bint atlas_allows(World* world, SimNode* node) noexcept nogil:
     _forgive(world)
     if world.truth.committed == 0 or node.is_suspect or not atlas_is_whole(world, node):
         return False
+    if node.number >= member_count(world):
+        return True
     if _is_change_under_way(world):
         return False
     membership = core_membership(node.engine.core)
     voters = quorum_count(membership_voters_incoming(membership))
-    for number in range(world.config.nodes):
+    for number in range(member_count(world)):
         suspects += world.nodes[number].is_suspect
     return 2 * suspects < voters
 

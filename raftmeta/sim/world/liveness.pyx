@@ -22,7 +22,7 @@ from raftmeta.sim.world.truth cimport truth_compare_all
 from raftmeta.sim.world.user_copies cimport copies_are_done
 from raftmeta.sim.world.workload cimport workload_final
 from raftmeta.sim.world.world cimport world_run
-from raftmeta.sim.world.world_state cimport NO_VIOLATION, VIOLATION_LIVENESS, SimNode, violate
+from raftmeta.sim.world.world_state cimport NO_VIOLATION, VIOLATION_LIVENESS, SimNode, member_count, violate
 
 cdef enum:
     STEP_EVENTS_MEAN = 100      # between two looks
@@ -144,7 +144,7 @@ cdef bint _are_all_voters(World* world) noexcept nogil:
     for number in range(world.config.nodes):
         if not atlas_is_whole(world, &world.nodes[number]):
             return False
-        if core_membership(world.nodes[number].engine.core).count != world.config.nodes:
+        if core_membership(world.nodes[number].engine.core).count != member_count(world):
             return False
     return True
 
@@ -215,7 +215,7 @@ cdef void _fill_leader(World* world, uint64_t last_event) noexcept nogil:
     cdef SimNode* leader = operator_leader(world)
     cdef uint64_t since_ns = world.now_ns
     cdef uint64_t full_ns = 0       # since when; it has room again when it lets go of a segment
-    if leader == NULL or world.config.free_bytes_min == 0 or world.config.nodes < 3:
+    if leader == NULL or world.config.free_bytes_min == 0 or member_count(world) < 3:
         return
     _fill_disk(leader)
     while world.violation == NO_VIOLATION and _runs(leader) and leader.engine.core_status.role == LEADER:

@@ -40,7 +40,7 @@ from raftmeta.sim.world.user_copies cimport copies_look
 from raftmeta.sim.world.watches cimport watches_look, watches_woken
 from raftmeta.sim.world.workload cimport workload_done, workload_forget_node
 from raftmeta.sim.world.world_state cimport (SIM_BEGIN_NS, VIOLATION_FATAL, VIOLATION_NO_MEMORY, VIOLATION_RECOVERY,
-                                             SimLease, SimNode, World, violate)
+                                             SimLease, SimNode, World, member_count, violate)
 from raftmeta.status cimport DISK_FAILED, HISTORY_LOST, NO_SPACE, OK, POWER_CUT, is_fatal, status_t
 from raftmeta.storage.identity cimport identity_create, identity_destroy
 from raftmeta.storage.wal cimport WAL_DAMAGED, wal_create, wal_destroy
@@ -245,6 +245,10 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.core.lease_reads = world.config.lease_reads
     config.core.append_bytes_max = world.config.append_bytes_max
     config.core.election_timeout_ticks = world.config.election_timeout_ticks
+    config.core.is_observer = node.number >= member_count(world)
+    if config.core.is_observer:     # nobody knows it before it says who it is
+        memcpy(config.address, config.name, config.name_length)
+        config.address_length = config.name_length
     config.core.campaigns_early = world.config.campaigns_early
     config.core.heartbeat_ticks = world.config.election_timeout_ticks // 10
     config.machine.value_bytes_max = 1 << 20
@@ -309,7 +313,8 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     if node.wal == NULL or node.identity == NULL:
         return False
     memcpy(name, b"n0", 2)
-    for other in range(world.config.nodes):
+    # An observer knows other observers, too: any of them may feed it.
+    for other in range(world.config.nodes if node.number >= member_count(world) else member_count(world)):
         name[1] = c'0' + other
         if engine_add_peer(node.engine, name, 2, name, 2, other == node.number) != OK:
             return False

@@ -23,7 +23,7 @@ from raftmeta.raft.membership cimport membership_encode, membership_position, me
 from raftmeta.raft.quorum cimport quorum_count
 from raftmeta.raft.types cimport LEARNER, STANDBY, VOTER_INCOMING, Member, Membership
 from raftmeta.sim.world.nodes cimport node_run
-from raftmeta.sim.world.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, violate
+from raftmeta.sim.world.world_state cimport VIOLATION_FATAL, VIOLATION_NO_MEMORY, member_count, violate
 from raftmeta.status cimport OK
 
 cdef enum Wish:
@@ -86,7 +86,7 @@ cdef bint _add(Membership* membership, const SimNode* node, uint8_t roles) noexc
 cdef bint _add_missing(World* world, Membership* membership, uint8_t roles) noexcept nogil:
     cdef SimNode* node
     cdef uint32_t number
-    for number in range(world.config.nodes):
+    for number in range(member_count(world)):
         node = &world.nodes[number]
         if (_answers(world, node) and membership_position(membership, node.id) < 0
                 and _add(membership, node, roles)):
@@ -188,7 +188,7 @@ cdef void operator_act(World* world) noexcept nogil:
     cdef SimNode* node = operator_leader(world)
     cdef Membership target
     if node == NULL or draw & 3 == 0:
-        node = &world.nodes[(draw >> 2) % world.config.nodes]
+        node = &world.nodes[(draw >> 2) % member_count(world)]
     if not _answers(world, node) or not _is_settled(node):
         return
     target = core_membership(node.engine.core)[0]

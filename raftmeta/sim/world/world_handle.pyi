@@ -52,6 +52,7 @@ class World:
     old_level: > 0: most nodes say in their HELLOs that they know no higher feature level, in the first upgrade_ms.
     processes: 1: sessions and leases of nodes end when their process is gone, and for half of the seeds something rejects
         connections between two nodes.
+    observers: so many of the nodes, the last ones, hold no place in the membership.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -94,6 +95,7 @@ class World:
         old_level: int = 0,
         upgrade_ms: int = 0,
         processes: int = 0,
+        observers: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

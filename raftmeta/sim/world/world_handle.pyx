@@ -103,7 +103,8 @@ def _kind_of(name: str) -> int:
 
 
 cdef dict _profile(const SimConfig* config):
-    return {"nodes": config.nodes, "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
+    return {"nodes": config.nodes, "observers": config.observers,
+            "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
             "tick_ms": config.tick_ms, "rest_us": config.rest_us, "busy_us": config.busy_us,
@@ -145,10 +146,12 @@ cdef class World:
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
                   encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, topics: int = 0,
-                  old_level: int = 0, upgrade_ms: int = 0, processes: int = 0, **faults):
+                  old_level: int = 0, upgrade_ms: int = 0, processes: int = 0, observers: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
+        if not 0 <= observers < nodes:
+            raise ValueError(f"observers must be 0 to {nodes - 1}, fewer than nodes, not {observers}")
         if election_timeout_ticks < 10:
             raise ValueError(f"election_timeout_ticks must be 10 or more, not {election_timeout_ticks}")
         if not 1 <= client_window <= SIM_CLIENT_WINDOW:
@@ -157,6 +160,7 @@ cdef class World:
             raise ValueError(f"tick_ms must be 1 or more, not {tick_ms}")
         sim_config_init(&config, seed & ((1 << 64) - 1))
         config.nodes = nodes
+        config.observers = observers
         config.segment_bytes = segment_bytes
         config.sector_bytes = sector_bytes
         config.history_bytes_max = history_bytes_max
@@ -332,6 +336,7 @@ cdef class World:
                 "is_repairing": status.is_repairing, "session": engine.session.id,
                 "calls_open": self.native.nodes[number].calls_open, "outstanding": engine.calls.own.commands.size,
                 "snapshotted": status.snapshotted, "compacted": status.compacted,
+                "feeder": status.feeder, "feed_depth": status.feed_depth, "feeds": status.feed_count,
                 "receiving": engine.snapshots.receiving_state, "taking": engine.snapshots.taking_state,
                 "read_rounds": engine.reads.rounds.size, "blocked_writes": engine.room.blocked.size,
             })

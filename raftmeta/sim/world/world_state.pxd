@@ -157,6 +157,7 @@ cdef struct SimSeen:
 cdef struct SimConfig:
     uint64_t seed
     uint32_t nodes              # 1 .. SIM_NODES_MAX
+    uint32_t observers          # so many of them, the last ones, hold no place in the membership
     uint32_t segment_bytes
     uint32_t sector_bytes
     uint64_t history_bytes_max
@@ -817,3 +818,7 @@ cdef inline void violate(World* world, SimViolation what, uint32_t node, uint64_
         world.violation_node = node
         world.violation_a = a
         world.violation_b = b
+
+# Observers are the last nodes; the others found the cluster.
+cdef inline uint32_t member_count(const World* world) noexcept nogil:
+    return world.config.nodes - world.config.observers
