@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything one does with this checkout, from a bare Debian 12 on; each step is skipped when nothing changed.
 #
-#   ./build.sh demo [options]        the demonstration: real brokers, killed and frozen, nothing lost
+#   ./build.sh demo [options]        the demonstration: real brokers, killed and frozen, nothing lost; --web: on a page
 #   ./build.sh test [pytest args]    the whole test suite, in two processes; -n 0: in one, for a debugger
 #   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
@@ -153,7 +153,8 @@ done_with() {
     cat "$@" | sha256sum >"$stamp"
 }
 
-# make_venv [demo]: all packages, or only what the build and the demonstration need: no Spark (450 MB), no test tools.
+# make_venv [demo|web]: all packages, or only what the build and the demonstration need: no Spark (450 MB), no test tools.
+# web: with its page.
 make_venv() {
     local wanted=${1:-all} stamp=$VENV/packages.stamp
     if [ ! -x "$VENV/bin/python" ]; then
@@ -162,8 +163,8 @@ make_venv() {
         step "making $VENV with $("$python" --version)"
         "$python" -m venv "$VENV"
     fi
-    if [ "$wanted" = demo ] && need "$stamp" constraints.txt pyproject.toml; then
-        stamp=$VENV/packages-demo.stamp
+    if [ "$wanted" != all ] && need "$stamp" constraints.txt pyproject.toml; then
+        stamp=$VENV/packages-$wanted.stamp
     fi
     if need "$stamp" constraints.txt pyproject.toml; then
         step "installing packages (constraints.txt)"
@@ -174,7 +175,8 @@ with open("pyproject.toml", "rb") as file:
     table = tomllib.load(file)
 extras = table["project"]["optional-dependencies"]
 names = {*table["build-system"]["requires"], *table["project"]["dependencies"]}
-for extra in ("demo",) if sys.argv[1] == "demo" else ("test", "check", "demo", "bench", "wheel"):
+wanted = {"demo": ("demo",), "web": ("demo", "cli", "web"), "all": ("test", "check", "demo", "bench", "wheel")}
+for extra in wanted[sys.argv[1]]:
     names.update(extras[extra])
 print("\n".join(sorted(names)))
 PYTHON
@@ -364,7 +366,7 @@ build)
     install_editable
     ;;
 demo)
-    make_venv demo
+    case " $* " in *" --web "*) make_venv web ;; *) make_venv demo ;; esac
     make_extensions demo # and no install: it runs in this folder
     exec "$VENV/bin/python" -m demo "$@"
     ;;

@@ -24,6 +24,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--topics", type=int, default=1000, help="with 3 partitions each (1000)")
     parser.add_argument("--gil-seconds", type=float, default=5.0, help="how long a host holds its GIL (5)")
     parser.add_argument("--no-peer", action="store_true", help="without PySyncObj beside it")
+    parser.add_argument("--web", action="store_true", help="show the acts on a page in a browser, too")
     parser.add_argument("--plain", action="store_true", help="lines instead of a live picture")
     parser.add_argument(
         "--json", action="store_true", help="lines to standard error, one JSON object to standard output"
@@ -45,7 +46,11 @@ def display_for(options: argparse.Namespace) -> Display:
 def tell(options: argparse.Namespace, display: Display) -> Report:
     with tempfile.TemporaryDirectory(prefix="raftmeta-demo-") as folder:
         acts = Options(
-            brokers=options.brokers, topics=options.topics, gil_s=options.gil_seconds, with_peer=not options.no_peer
+            brokers=options.brokers,
+            topics=options.topics,
+            gil_s=options.gil_seconds,
+            with_peer=not options.no_peer,
+            with_web=options.web,
         )
         return perform(acts, Path(folder), display)
 

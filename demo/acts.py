@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from demo.display import Display
 from demo.processes import DemoFailed, MemberProcess
 from demo.report import PeerReport, Report, lost_writes, missing_writes, same_applied
 from demo.stage import Flow, Stage, frozen, wait_for
+from demo.web import shown_in_browser
 
 CALM_S = 2.0
 PEER_RESTART_S = 15.0
@@ -27,13 +29,14 @@ NS_PER_MS = 1e6
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """writers: in each broker's process. gil_s: how long the controller's host holds the GIL."""
+    """writers: in each broker's process. gil_s: how long the controller's host holds the GIL. with_web: a page too."""
 
     brokers: int = 3
     topics: int = 1000
     writers: int = 16
     gil_s: float = 5.0
     with_peer: bool = True
+    with_web: bool = False
 
 
 class Acts:
@@ -272,7 +275,11 @@ def act_peer(stage: Stage, options: Options, tell: Callable[..., None]) -> PeerR
 def perform(options: Options, folder: Path, display: Display) -> Report:
     """Everything, and the table."""
     size = {"members": options.brokers, "writers": options.writers}
-    with Stage("raftmeta", "demo.broker", folder / "brokers", display, **size) as stage:
+    brokers = Stage("raftmeta", "demo.broker", folder / "brokers", display, **size, serves_clients=options.with_web)
+    page: AbstractContextManager[None] = nullcontext()
+    if options.with_web:
+        page = shown_in_browser(brokers.url, folder, display)
+    with brokers as stage, page:
         report = Acts(stage, options, display).run()
     if not options.with_peer or find_spec("pysyncobj") is None:
         return report

@@ -145,7 +145,8 @@ async def live(parent: Parent, settings: dict[str, Any]) -> None:
     """The life of the process. settings: of a Settings."""
     told = Settings(**settings)
     peers = {int(id): address for id, address in told.peers.items()}
-    await Program(parent, Broker(told.id, peers, Path(told.folder)), told).run()
+    broker = Broker(told.id, peers, Path(told.folder), client_listen=told.clients or None)
+    await Program(parent, broker, told).run()
 
 
 # --- called by the storyteller ----------------------------------------------------------------------------------------

@@ -53,15 +53,23 @@ class LedgerProcess(ActorProcess):
 
 
 class MemberProcess(ActorProcess):
-    """A member of a cluster. module: what it runs. folder: of its data."""
+    """A member of a cluster. module: what it runs. folder: of its data. clients: where it listens for clients."""
 
     def __init__(
-        self, module: str, id: int, peers: dict[str, str], folder: Path, ledger: LedgerProcess, writers: int
+        self,
+        module: str,
+        id: int,
+        peers: dict[str, str],
+        folder: Path,
+        ledger: LedgerProcess,
+        *,
+        writers: int,
+        clients: str = "",
     ) -> None:
         self.folder = folder / str(id)
         super().__init__(f"{module}:live", log=folder / f"{id}.log")
         self._module = module
-        self._settings = {"id": id, "peers": peers, "folder": str(self.folder), "writers": writers}
+        self._settings = {"id": id, "peers": peers, "folder": str(self.folder), "writers": writers, "clients": clients}
         self._ledger = ledger
         self._watched = 0
         self._before = dict.fromkeys(TOTALS, 0)

@@ -55,9 +55,22 @@ class Flow:
 
 
 class Stage:
-    """Members of one module, in processes. As a context it is started; whatever happens, no process is left."""
+    """Members of one module, in processes. As a context it is started; whatever happens, no process is left.
 
-    def __init__(self, title: str, module: str, folder: Path, display: Display, *, members: int, writers: int) -> None:
+    url: of their clients, if it serves_clients.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        module: str,
+        folder: Path,
+        display: Display,
+        *,
+        members: int,
+        writers: int,
+        serves_clients: bool = False,
+    ) -> None:
         self.title = title
         folder.mkdir()
         self._folder = folder
@@ -65,8 +78,14 @@ class Stage:
         self._ledger = LedgerProcess(folder)
         self._is_over = threading.Event()
         self._drawing = threading.Thread(target=self._draw)
-        peers = {str(id): address for id, address in enumerate(free_addresses(members), 1)}
-        self.members = [MemberProcess(module, int(id), peers, folder, self._ledger, writers) for id in peers]
+        addresses = free_addresses(2 * members)
+        peers = {str(id): address for id, address in enumerate(addresses[:members], 1)}
+        clients = dict(zip(peers, addresses[members:] if serves_clients else [""] * members, strict=True))
+        self.url = "raft://" + ",".join(clients.values())
+        self.members = [
+            MemberProcess(module, int(id), peers, folder, self._ledger, writers=writers, clients=clients[id])
+            for id in peers
+        ]
 
     def __enter__(self) -> Self:
         try:

@@ -23,6 +23,7 @@ class Settings:
     """What a member is told at its start.
 
     life: counts its starts, so that no two processes write the same key. watch_from: the revision to watch from.
+    clients: where it listens for clients, "": nowhere.
     """
 
     id: int
@@ -32,6 +33,7 @@ class Settings:
     life: int
     watch_from: int
     writers: int
+    clients: str = ""
 
 
 class Writers(ABC):

@@ -46,13 +46,23 @@ class Broker:
     """
 
     def __init__(
-        self, id: int, peers: Mapping[int, str], folder: Path, *, config: raftmeta.Config | None = None
+        self,
+        id: int,
+        peers: Mapping[int, str],
+        folder: Path,
+        *,
+        config: raftmeta.Config | None = None,
+        client_listen: str | None = None,
     ) -> None:
         self.id = id
         self.states: dict[str, tuple[dict[str, Any], int]] = {}
         self.lead: Held | None = None
         self.node = raftmeta.Node(
-            str(id), peers={str(peer): address for peer, address in peers.items()}, data_dir=folder, config=config
+            str(id),
+            peers={str(peer): address for peer, address in peers.items()},
+            data_dir=folder,
+            config=config,
+            client_listen=client_listen,
         )
         self._brokers_changed = threading.Event()
         self._threads: list[threading.Thread] = []

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from rich.console import Console
 
@@ -88,6 +89,26 @@ def test_ctrl_c_leaves_neither_processes_nor_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_acts_are_shown_on_a_page_that_ends_with_them(tmp_path: Path) -> None:
+    """`--web`: the page is there before the first act, and knows the brokers; Ctrl-C ends it with all else."""
+    process = start("--plain", "--web", "--topics", "10", folder=tmp_path, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    while (found := re.search(r"open (http://\S+) to see", line := process.stdout.readline())) is None:
+        assert line or process.poll() is None
+    with httpx.Client(base_url=found.group(1), timeout=30.0, trust_env=False) as browser:
+        assert browser.get("api/session").json()["allows_changes"] is False
+        with browser.stream("GET", "api/live/cluster") as events:
+            pictures = (json.loads(text[6:]).get("picture") for text in events.iter_lines() if text[:5] == "data:")
+            picture = next(one for one in pictures if one and len(one["members"]) == 3)
+    assert [member["name"] for member in picture["members"]] == ["1", "2", "3"]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(found.group(1), trust_env=False)
+    assert processes_of(tmp_path) == []
+
+
 def test_children_end_when_the_demonstration_is_killed(tmp_path: Path) -> None:
     """Nobody cleans up after kill -9: each child notices by itself that its parent is gone."""
     process = start("--plain", folder=tmp_path)
@@ -144,7 +165,8 @@ def test_the_demonstration_needs_no_module_that_is_not_built_for_it() -> None:
     lists = re.findall(r"^NOT_IN_DEMO\+?=,?(\S+)", (ROOT / "build.sh").read_text(), re.MULTILINE)
     names = ",".join(lists).split(",")
     left_out = tuple(f"{name}." for name in names)
-    needed = needed_modules("demo.__main__", "demo.broker", "demo.peer", "tests.processes.__main__")
+    of_page = ("raftmeta.dashboard", "raftmeta.cli.app", "raftmeta.cli.dashboard")
+    needed = needed_modules("demo.__main__", "demo.broker", "demo.peer", "tests.processes.__main__", *of_page)
     native = {name for name in needed if ROOT.joinpath(*name.split(".")).with_suffix(".pyx").exists()}
     assert {"raftmeta._core", "raftmeta.face.aio", "raftmeta.storage.wal"} <= native
     assert not [name for name in native if f"{name}.".startswith(left_out)]
