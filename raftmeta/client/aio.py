@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from raftmeta.bindings.requests import NOTHING, RANGE, RECORD, VALUES
+from raftmeta.bindings.revision import Revision
 from raftmeta.bindings.scram import credentials_of
 from raftmeta.bindings.verbs import Request, check_ttl, grant, revoke
 from raftmeta.client.backup import Progress, fetch
@@ -32,6 +33,7 @@ from raftmeta.results import MemberStatus, NodeStatus
 from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked, next_page, range_result
 from raftmeta.verbs.awaited import AioVerbs
+from raftmeta.verbs.deaths import report_awaited
 from raftmeta.verbs.lease import AioLease
 
 if TYPE_CHECKING:
@@ -216,6 +218,10 @@ class Client(AioVerbs):
 
     def _watch(self, asked: WatchAsked) -> AioClientWatch:
         return AioClientWatch(self.channel, asked)
+
+    async def report_dead(self, member: int, boot: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """As raftmeta.Node.report_dead; the user needs the right "admin" once rights are on."""
+        return await report_awaited(self._ask, member, boot, timeout_s)
 
     async def _transfer(self, to: str | None, timeout_s: float | None) -> None:
         channel = self.channel

@@ -18,6 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar, cast
 
+from raftmeta.bindings.revision import Revision
 from raftmeta.bindings.verbs import Request
 from raftmeta.client.aio import AioClientLease
 from raftmeta.client.aio import Client as AioClient
@@ -37,6 +38,7 @@ from raftmeta.results import MemberStatus, NodeStatus, WatchBatch, WatchReset
 from raftmeta.security.settings import Tls
 from raftmeta.verbs.asked import RangeAsked, WatchAsked
 from raftmeta.verbs.blocking import Verbs
+from raftmeta.verbs.deaths import report
 from raftmeta.verbs.lease import Lease
 from raftmeta.verbs.watch import Watch
 
@@ -331,6 +333,10 @@ class Client(Verbs):
         if callback is not None:
             watch.call_back(callback, on_end)
         return watch
+
+    def report_dead(self, member: int, boot: int, *, timeout_s: float | None = 5.0) -> Revision:
+        """As raftmeta.Node.report_dead; the user needs the right "admin" once rights are on."""
+        return report(self._ask, member, boot, timeout_s)
 
     def _transfer(self, to: str | None, timeout_s: float | None) -> None:
         self.wait(self._client._transfer(to, timeout_s))

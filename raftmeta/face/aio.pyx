@@ -26,8 +26,9 @@ from raftmeta.bindings.verbs import grant, revision_of
 from raftmeta.errors import NodeClosed, NotExecuted, NotReady, OutcomeUnknown, RaftmetaError, ReadyTimeout
 from raftmeta.face.node import Node as _SyncNode
 from raftmeta.face.audit import AioTold
-from raftmeta.face.deaths import end_of, seconds_left
+from raftmeta.face.deaths import check_level
 from raftmeta.verbs.awaited import AioVerbs
+from raftmeta.verbs.deaths import report_awaited
 from raftmeta.verbs.rights import AioAuth
 
 cdef object _NEWEST = 0         # the default, by identity: whoever gives another 0 only takes a longer way
@@ -224,12 +225,9 @@ cdef class Node(MailboxFace, AioVerbs):
 
     # --- the node itself ----------------------------------------------------------------------------------------------
     async def report_dead(self, member, boot, *, timeout_s=5.0):
-        left = seconds_left(timeout_s)
         with self.node._telling("process_end", member=str(member), boot=str(boot)):
-            answer = await self._ask(end_of(member, boot, self.node.status().feature_level), left())
-            while answer.result:
-                answer = await self._ask(end_of(member, boot, self.node.status().feature_level), left())
-        return answer
+            check_level(self.node.status().feature_level)
+            return await report_awaited(self._ask, member, boot, timeout_s)
 
     async def replicated(self, name, cls):
         from raftmeta.face.user_machine import local_copy

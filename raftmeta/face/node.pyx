@@ -29,8 +29,9 @@ from raftmeta.native.threads cimport boot_now_ns
 from raftmeta.errors import (ConfigError, Fatal, InvalidArgument, NodeRemoved, NotExecuted, NotReady, OutcomeUnknown,
                              RaftmetaError, ReadyTimeout)
 from raftmeta.face.audit import Told
-from raftmeta.face.deaths import end_of, seconds_left
+from raftmeta.face.deaths import check_level
 from raftmeta.verbs.blocking import Verbs
+from raftmeta.verbs.deaths import report
 from raftmeta.verbs.rights import BlockingAuth
 
 
@@ -170,12 +171,9 @@ cdef class Node(NodeBase, Verbs):
         return Told(self._ask, self._rights_page, self.trail)
 
     def report_dead(self, member, boot, *, timeout_s=5.0):
-        left = seconds_left(timeout_s)
         with self._telling("process_end", member=str(member), boot=str(boot)):
-            answer = self._ask(end_of(member, boot, self.status().feature_level), left())
-            while answer.result:
-                answer = self._ask(end_of(member, boot, self.status().feature_level), left())
-        return answer
+            check_level(self.status().feature_level)
+            return report(self._ask, member, boot, timeout_s)
 
     # --- user machines ------------------------------------------------------------------------------------------------
     def replicated(self, name, cls):

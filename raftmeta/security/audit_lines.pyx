@@ -17,7 +17,8 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_LABEL_FENCE, AUDIT_LABEL_KEY, AUDIT_LABEL_LEASE, AUDIT_LABEL_MACHINE, AUDIT_LABEL_NAME,
     AUDIT_LABEL_REVISION, AUDIT_LABEL_ROLE, AUDIT_LEASE_GRANT, AUDIT_LEASE_KEEP_ALIVE, AUDIT_LEASE_LIST,
     AUDIT_LEASE_REVOKE, AUDIT_MACHINE_COMMAND, AUDIT_MACHINE_READ, AUDIT_MEMBER_ADD, AUDIT_MEMBER_CHANGE,
-    AUDIT_MEMBER_MEET, AUDIT_MEMBER_REMOVE, AUDIT_MEMBER_ROLE, AUDIT_MEMBERS, AUDIT_PORT_PEERS,
+    AUDIT_LABEL_PROCESS, AUDIT_MEMBER_MEET, AUDIT_MEMBER_REMOVE, AUDIT_MEMBER_ROLE, AUDIT_MEMBERS, AUDIT_PORT_PEERS,
+    AUDIT_PROCESS_END,
     AUDIT_PORT_ETCD, AUDIT_PORT_KAFKA, AUDIT_PORT_ZOOKEEPER, AUDIT_PRODUCERS,
     AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD, AUDIT_PROOF_TOKEN, AUDIT_PUT, AUDIT_RANGE, AUDIT_SESSION_CLOSE,
     AUDIT_SESSION_OPEN,
@@ -84,6 +85,7 @@ NAMES[<int>AUDIT_RECORDS_APPEND] = b"records_append"
 NAMES[<int>AUDIT_RECORDS_DELETE] = b"records_delete"
 NAMES[<int>AUDIT_COMMAND] = b"command"
 NAMES[<int>AUDIT_COMPACT] = b"compact"
+NAMES[<int>AUDIT_PROCESS_END] = b"process_end"
 NAMES[<int>AUDIT_AUTH_ENABLE] = b"auth_enable"
 NAMES[<int>AUDIT_AUTH_DISABLE] = b"auth_disable"
 NAMES[<int>AUDIT_AUTH_USER_PUT] = b"auth_user_put"
@@ -183,6 +185,15 @@ cdef void _number(Page* page, const char* name, uint64_t number) noexcept nogil:
     _word(page, name)
     _word(page, b'":')
     _digits(page, number, 0)
+
+
+# As text: readers of JSON may take numbers for floats, and an incarnation has 64 bits.
+cdef void _quoted(Page* page, const char* name, uint64_t number) noexcept nogil:
+    _word(page, b',"')
+    _word(page, name)
+    _word(page, b'":"')
+    _digits(page, number, 0)
+    _word(page, b'"')
 
 
 # At most HEX_BYTES_MAX // 2 bytes.
@@ -317,6 +328,7 @@ cdef void _rights(Page* page, uint8_t rights) noexcept nogil:
 
 cdef void _item(const AuditLines* lines, Page* page, const AuditItem* item, const uint8_t* texts) noexcept nogil:
     cdef const uint8_t* second = texts + item.first_length
+    cdef uint64_t boot = 0
     if item.rights:
         _rights(page, item.rights)
     if item.label == AUDIT_LABEL_KEY:
@@ -337,6 +349,10 @@ cdef void _item(const AuditLines* lines, Page* page, const AuditItem* item, cons
         _number(page, b"lease", item.number)
     elif item.label == AUDIT_LABEL_REVISION:
         _number(page, b"to", item.number)
+    elif item.label == AUDIT_LABEL_PROCESS:
+        memcpy(&boot, texts, min(<size_t>item.first_length, sizeof(uint64_t)))
+        _quoted(page, b"member", item.number)
+        _quoted(page, b"boot", boot)
 
 
 cdef void _items(const AuditLines* lines, Page* page, const AuditRecord* record, const uint8_t* at) noexcept nogil:

@@ -89,6 +89,7 @@ cdef enum AuditOperation:
     AUDIT_SNAPSHOT_PIECE
     AUDIT_AUTHENTICATE
     AUDIT_CONNECTION
+    AUDIT_PROCESS_END
     AUDIT_OPERATIONS
 
 # How the principal was proved.
@@ -142,6 +143,7 @@ cdef enum AuditLabel:
     AUDIT_LABEL_MACHINE
     AUDIT_LABEL_LEASE                       # number
     AUDIT_LABEL_REVISION                    # number
+    AUDIT_LABEL_PROCESS                     # number: its member; first: its boot number, 8 bytes
 
 # An item of a record; then its two texts.
 cdef struct AuditItem:

@@ -19,11 +19,12 @@ from raftmeta.security.audit_queue cimport (
     AUDIT_COMPARE, AUDIT_CREATE, AUDIT_DELETE, AUDIT_DELETE_RANGE, AUDIT_DENIED, AUDIT_FENCE, AUDIT_FILLER, AUDIT_GET,
     AUDIT_GROUP_JOIN,
     AUDIT_ITEM_BYTES_MAX, AUDIT_ITEMS_MAX, AUDIT_LABEL_FENCE, AUDIT_LABEL_KEY, AUDIT_LABEL_LEASE,
-    AUDIT_LABEL_MACHINE, AUDIT_LABEL_NAME, AUDIT_LABEL_REVISION, AUDIT_LABEL_ROLE, AUDIT_LEASE_GRANT,
+    AUDIT_LABEL_MACHINE, AUDIT_LABEL_NAME, AUDIT_LABEL_PROCESS, AUDIT_LABEL_REVISION, AUDIT_LABEL_ROLE,
+    AUDIT_LEASE_GRANT,
     AUDIT_LEASE_KEEP_ALIVE, AUDIT_LEASE_LIST, AUDIT_LEASE_REVOKE, AUDIT_MACHINE_COMMAND, AUDIT_MACHINE_READ,
     AUDIT_MEMBER_ADD, AUDIT_MEMBER_CHANGE, AUDIT_MEMBER_MEET, AUDIT_MEMBER_REMOVE, AUDIT_MEMBER_ROLE, AUDIT_MEMBERS,
-    AUDIT_PORT_CLIENTS, AUDIT_PORT_LOCAL, AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD, AUDIT_PROOF_TOKEN,
-    AUDIT_PUT, AUDIT_RANGE,
+    AUDIT_PORT_CLIENTS, AUDIT_PORT_LOCAL, AUDIT_PROCESS_END, AUDIT_PROOF_CERTIFICATE, AUDIT_PROOF_PASSWORD,
+    AUDIT_PROOF_TOKEN, AUDIT_PUT, AUDIT_RANGE,
     AUDIT_READS, AUDIT_SESSION_CLOSE, AUDIT_SESSION_OPEN, AUDIT_SNAPSHOT, AUDIT_SNAPSHOT_PIECE, AUDIT_STATUS,
     AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UNWATCH, AUDIT_UPDATE, AUDIT_WATCH, AUDIT_WATCH_ENDED, AUDIT_WRITES,
     AuditClass, AuditItem, AuditLabel, AuditRecord, audit_admits,
@@ -35,7 +36,8 @@ from raftmeta.wire.client_messages cimport (
     REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH)
 from raftmeta.wire.commands cimport (
     COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
-    COMMAND_LEASE_REVOKE, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER, COMMAND_ZNODES,
+    COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN,
+    COMMAND_USER, COMMAND_ZNODES,
     OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE, OP_GET, OP_PUT, OP_RANGE, OP_TXN, OP_UPDATE,
     Bytes, Command, Compare, Op)
 from raftmeta.wire.groups cimport GROUP_JOIN, groups_verb
@@ -44,7 +46,7 @@ from raftmeta.wire.znodes cimport ZNODE_CHECK, ZNODE_CREATE, ZNODE_DELETE, Znode
 cdef enum:
     RIGHTS_VERBS = 15
     ROUND = 8
-    COMMAND_KIND_MAX = 16
+    COMMAND_KIND_MAX = 24
     OP_KIND_MAX = 16
 
 cdef uint64_t BY_CERTIFICATE = (<uint64_t>1 << 63) - 1      # server/state Principal
@@ -76,6 +78,7 @@ COMMANDS[<int>COMMAND_SESSION_OPEN] = AUDIT_SESSION_OPEN
 COMMANDS[<int>COMMAND_SESSION_CLOSE] = AUDIT_SESSION_CLOSE
 COMMANDS[<int>COMMAND_COMPACT] = AUDIT_COMPACT
 COMMANDS[<int>COMMAND_USER] = AUDIT_MACHINE_COMMAND
+COMMANDS[<int>COMMAND_PROCESS_END] = AUDIT_PROCESS_END
 
 cdef uint8_t[OP_KIND_MAX] OPS
 OPS[<int>OP_PUT] = AUDIT_PUT
@@ -327,6 +330,11 @@ cdef void _note_lease(ClientServer* server, const Command* command) noexcept nog
         _append_item(server, 0, AUDIT_LABEL_LEASE, command.id, NULL, NULL, 0)
 
 
+cdef void _note_process(ClientServer* server, const Command* command) noexcept nogil:
+    cdef Bytes boot = _window(<const uint8_t*>&command.boot, sizeof(uint64_t))
+    _append_item(server, 0, AUDIT_LABEL_PROCESS, command.member, &boot, NULL, 0)
+
+
 cdef void audit_command(ClientServer* server) noexcept nogil:
     cdef const Command* command = &server.command
     cdef AuditRecord* head
@@ -350,6 +358,8 @@ cdef void audit_command(ClientServer* server) noexcept nogil:
             _append_item(server, 0, AUDIT_LABEL_MACHINE, 0, &command.name, NULL, 0)
         elif command.kind == COMMAND_COMPACT:
             _append_item(server, 0, AUDIT_LABEL_REVISION, command.id, NULL, NULL, 0)
+        elif command.kind == COMMAND_PROCESS_END:
+            _note_process(server, command)
         elif command.kind in (COMMAND_LEASE_GRANT, COMMAND_LEASE_REVOKE, COMMAND_LEASE_KEEP_ALIVE):
             _note_lease(server, command)
     if command.fence.is_present:

@@ -21,8 +21,8 @@ from raftmeta.engine.submission cimport (SUBMIT_CLIENT_COMMAND, SUBMIT_LIST_LEAS
 from raftmeta.loop.loop cimport READER_CLIENTS, loop_enter, loop_leave
 from raftmeta.loop.tickets cimport Ticket, ticket_drop
 from raftmeta.machine.machine cimport Grouping, machine_range_shared
-from raftmeta.machine.state cimport (LEVEL_OF_GROUPS, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES,
-                                     Machine)
+from raftmeta.machine.state cimport (LEVEL_OF_GROUPS, LEVEL_OF_PROCESSES, LEVEL_OF_RIGHTS, LEVEL_OF_USER_MACHINES,
+                                     LEVEL_OF_ZNODES, Machine)
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.containers cimport Vec
 from raftmeta.raft.genesis cimport BLANK, FOUNDED
@@ -52,8 +52,8 @@ from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION
                                             REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
                                             client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT,
-                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE, COMMAND_RIGHTS,
-                                     COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
+                                     COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END,
+                                     COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
                                      COMMAND_ZNODES, OP_DELETE, OP_DELETE_RANGE, SPEAKER_NONE, Bytes,
                                      Command, command_decode)
 from raftmeta.wire.groups cimport GROUP_CONSUMER, GROUP_JOIN, groups_verb
@@ -146,7 +146,7 @@ cdef bint _may_propose(const Command* command) noexcept nogil:
     return (command.kind == COMMAND_KEYS or command.kind == COMMAND_LEASE_GRANT or command.kind == COMMAND_LEASE_REVOKE
             or command.kind == COMMAND_LEASE_KEEP_ALIVE or command.kind == COMMAND_COMPACT
             or command.kind == COMMAND_USER or command.kind == COMMAND_RIGHTS or command.kind == COMMAND_ZNODES
-            or command.kind == COMMAND_GROUPS
+            or command.kind == COMMAND_GROUPS or command.kind == COMMAND_PROCESS_END
             or (command.kind == COMMAND_SESSION_CLOSE and command.id == command.session))
 
 
@@ -184,6 +184,8 @@ cdef status_t _check_level(const ClientServer* server) noexcept nogil:
         return OK if level >= LEVEL_OF_ZNODES else NOT_READY
     if server.command.kind == COMMAND_GROUPS:
         return OK if level >= LEVEL_OF_GROUPS else NOT_READY
+    if server.command.kind == COMMAND_PROCESS_END:
+        return OK if level >= LEVEL_OF_PROCESSES else NOT_READY
     if server.command.kind != COMMAND_USER:
         return OK
     if level < LEVEL_OF_USER_MACHINES:

@@ -363,6 +363,30 @@ def test_what_the_process_itself_administers_is_recorded(trail: Audited) -> None
     assert not [line for line in trail.lines() if line["number"] and line.get("key") == "b/secret"]
 
 
+def test_an_admin_alone_ends_a_process_by_a_client_and_the_trail_tells_who(trail: Audited) -> None:
+    """The lease of the node's own process goes with its key, and another user ends nothing."""
+    told = trail.node.status()
+    wait_until(lambda: trail.node.status().feature_level >= 7, timeout_s=30, what="the level of processes")
+    process = {"member": str(told.id), "boot": str(told.boot)}
+    trail.node.create("a/place", b"held", lease=trail.node.lease(600))
+    with trail.client() as client, pytest.raises(raftmeta.PermissionDenied):
+        client.report_dead(told.id, told.boot)
+    assert trail.node.get("a/place") is not None
+    with trail.client("boss", BOSS) as boss:
+        boss.report_dead(told.id, told.boot)
+        assert boss.get("a/place") is None
+
+    async def awaited() -> None:
+        async with aio.Client(trail.place.url, **trail.settings("boss", BOSS)) as client:
+            await client.report_dead(told.id + 1, 1)
+
+    asyncio.run(awaited())
+    (denied,) = trail.told(operation="process_end", principal="user", verdict="denied")
+    assert len(trail.told(operation="process_end", principal="boss", verdict="ok", **process)) == 1
+    assert (denied["member"], denied["boot"]) == (process["member"], process["boot"])
+    assert trail.told(operation="process_end", principal="boss", member=str(told.id + 1), boot="1")
+
+
 def test_neither_values_nor_passwords_stand_in_a_trail(trail: Audited) -> None:
     """In no form: as they are, escaped, in hexadecimal, in base64; nor what a password becomes."""
     test_each_verb_of_a_client_has_its_line(trail)
