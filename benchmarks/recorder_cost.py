@@ -1,11 +1,10 @@
-"""The cost of the flight recorder at full load: the same cluster with it and without it, by turns.
+"""The cost of the flight recorder at full load, by account: it hardly depends on other programs of the machine.
 
-    python -m benchmarks.recorder_cost --turns 10 --seconds 2
+    python -m benchmarks.recorder_cost --turns 5 --seconds 2
 
-Two clusters of three processes live on loopback, one without recorders. In each turn the native generator loads the
-leader of each for some seconds, and who begins changes from turn to turn. A figure is the processor time of all three
-processes for a put: it hardly depends on other programs of the machine. The ratio of a turn compares two runs that lie
-seconds apart.
+The native generator loads the leader of three processes on loopback. The recorder costs the processor time of its two
+threads in each process, and some ns of each turn of the loop. The account says how much that is of all that the
+processes used meanwhile. Records themselves are not in it: at full load there are none.
 """
 
 from __future__ import annotations
@@ -15,58 +14,78 @@ import json
 import os
 import statistics
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import raftmeta
 from benchmarks.load import inside
 from benchmarks.results import machine
-from tests.processes.cluster import Cluster
+from tests.faces.flight import turn_ns
+from tests.processes.cluster import Cluster, NodeProcess
 
 OUTSTANDING = 1024
 VALUE_BYTES = 256
 KEYS = 1000
 WARMUP_S = 0.5
+MEASURED_TURNS = 1_000_000
 
 
-def processor_us(cluster: Cluster) -> float:
-    """Used by all its processes so far, ended threads included: their clocks, as Linux numbers them."""
-    return sum(time.clock_gettime_ns(~node.pid << 3 | 2) for node in cluster.nodes.values()) / 1000
+def host_thread(_node: raftmeta.Node) -> int:
+    """In the process of a node: its thread of Python that belongs to the recorder."""
+    return next(thread.native_id or 0 for thread in threading.enumerate() if thread.name == "raftmeta-host")
 
 
-def cost(cluster: Cluster, seconds: float) -> tuple[float, float]:
-    """Processor time of a put in us, and puts a second."""
-    leader = cluster.leader()
-    begun_us = processor_us(cluster)
-    told = leader.call(inside.puts_native, OUTSTANDING, VALUE_BYTES, KEYS, seconds, WARMUP_S, timeout_s=seconds + 60)
-    used_us = processor_us(cluster) - begun_us
-    return used_us / (told["count"] * (seconds + WARMUP_S) / seconds), told["count"] / told["seconds"]
+def processor_ns(node: NodeProcess) -> tuple[int, int]:
+    """Used by its process so far, and by the recorder's threads in it, by the scheduler's account."""
+    host = str(node.call("benchmarks.recorder_cost:host_thread"))
+    own_ns = 0
+    for task in Path(f"/proc/{node.pid}/task").iterdir():
+        with suppress(OSError):  # another thread, which has ended
+            if task.name == host or (task / "comm").read_text().strip() == "raftmeta-flight":
+                own_ns += int((task / "schedstat").read_text().split()[0])
+    return time.clock_gettime_ns(~node.pid << 3 | 2), own_ns
+
+
+def account(cluster: Cluster, seconds: float, hook_ns: float) -> dict[str, float]:
+    """One run: shares of the processor time of all processes, and puts a second."""
+    nodes = list(cluster.nodes.values())
+    turns = -sum(node.call(inside.metrics)["turns"] for node in nodes)
+    before = [processor_ns(node) for node in nodes]
+    told = cluster.leader().call(inside.puts_native, OUTSTANDING, VALUE_BYTES, KEYS, seconds, WARMUP_S, timeout_s=120)
+    after = [processor_ns(node) for node in nodes]
+    turns += sum(node.call(inside.metrics)["turns"] for node in nodes)
+    used_ns = sum(late[0] - early[0] for late, early in zip(after, before, strict=True))
+    own_ns = sum(late[1] - early[1] for late, early in zip(after, before, strict=True))
+    return {
+        "own_ms": own_ns / 1e6 / len(nodes) / (seconds + WARMUP_S),
+        "threads": own_ns / used_ns,
+        "turns": turns * hook_ns / used_ns,
+        "puts_per_s": told["count"] / told["seconds"],
+    }
 
 
 def main() -> None:
     """Print the figures as JSON."""
-    parser = argparse.ArgumentParser(description="Compare nodes with and without a flight recorder.")
-    parser.add_argument("--turns", type=int, default=10)
+    parser = argparse.ArgumentParser(description="The flight recorder's share of the processor time of its nodes.")
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     asked = parser.parse_args()
     inside.compile_native(None)
-    found: dict[str, list[tuple[float, float]]] = {"with": [], "without": []}
+    hook_ns = statistics.median(turn_ns(MEASURED_TURNS) / MEASURED_TURNS for _ in range(7))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        for name in found:
-            (folder / name).mkdir()
-        with Cluster(folder / "with") as one, Cluster(folder / "without", flight_recorder_bytes=0) as other:
-            clusters = {"with": one, "without": other}
-            for turn in range(asked.turns):
-                for name in list(clusters) if turn % 2 else list(clusters)[::-1]:
-                    found[name].append(cost(clusters[name], asked.seconds))
-        ratios = [one[0] / other[0] for one, other in zip(found["with"], found["without"], strict=True)]
+        with Cluster(Path(scratch), election_timeout_s=5.0, heartbeat_s=0.1) as cluster:
+            runs = [account(cluster, asked.seconds, hook_ns) for _ in range(asked.turns)]
         told = {
-            "processor_us_per_put": {name: statistics.median(run[0] for run in runs) for name, runs in found.items()},
-            "puts_per_s": {name: statistics.median(run[1] for run in runs) for name, runs in found.items()},
-            "ratio": statistics.median(ratios),
-            "ratios": [round(ratio, 4) for ratio in ratios],
+            "share_of_processor_time": [round(run["threads"] + run["turns"], 5) for run in runs],
+            "of_threads": statistics.median(run["threads"] for run in runs),
+            "of_turns": statistics.median(run["turns"] for run in runs),
+            "ms_of_threads_per_node_and_s": statistics.median(run["own_ms"] for run in runs),
+            "ns_per_turn": hook_ns,
+            "puts_per_s": statistics.median(run["puts_per_s"] for run in runs),
             "load": os.getloadavg()[0],
-            "machine": machine(folder),
+            "machine": machine(Path(scratch)),
         }
     print(json.dumps(told, indent=2))
 

@@ -90,7 +90,7 @@ cdef enum:
     TUNE_RANGE_BYTES = 256 * 1024           # of a range read in one native call: how long the GIL is held at once
     TUNE_SCRATCH_BYTES = 1024 * 1024        # kept between calls
 
-WATCH_HOST_S = 0.05         # between two looks whether the host's Python goes on
+WATCH_HOST_S = 0.1          # between two looks whether the host's Python goes on
 
 _LOG = getLogger("raftmeta")
 

@@ -180,9 +180,9 @@ cdef inline Loop* _loop_of(void* disk) noexcept nogil:
 
 cdef status_t _sync(void* self, file_t file) noexcept nogil:
     cdef Loop* loop = _loop_of(self)
-    cdef uint64_t begun_ns = boot_now_ns()
+    cdef uint64_t before_ns = loop.disk.counters.time_ns
     cdef status_t status = loop.recorder.disk.sync(self, file)
-    recorder_disk(&loop.recorder, FLIGHT_SYNC, begun_ns, status)
+    recorder_disk(&loop.recorder, FLIGHT_SYNC, loop.disk.counters.time_ns - before_ns, status)
     return status
 
 
@@ -190,7 +190,7 @@ cdef status_t _write(void* self, file_t file, uint64_t offset, const Slice* part
     cdef Loop* loop = _loop_of(self)
     cdef uint64_t begun_ns = boot_now_ns()
     cdef status_t status = loop.recorder.disk.write(self, file, offset, parts, count)
-    recorder_disk(&loop.recorder, FLIGHT_WRITE, begun_ns, status)
+    recorder_disk(&loop.recorder, FLIGHT_WRITE, boot_now_ns() - begun_ns, status)
     return status
 
 
@@ -577,9 +577,8 @@ cdef int _wait(Loop* loop, posix.epoll_event* events, bint more) noexcept nogil:
         store_shared(&loop.is_asleep, <uint32_t>1)
         if _has_work(loop):
             timeout_ms = 0
-    recorder_seen(&loop.recorder, <uint64_t>timeout_ms * 1_000_000)
+    loop.recorder.timeout_ns = <uint64_t>timeout_ms * 1_000_000
     count = posix.epoll_wait(loop.epoll, events, TUNE_EVENTS_PER_WAIT, timeout_ms)
-    recorder_seen(&loop.recorder, 0)
     store_shared(&loop.is_asleep, <uint32_t>0)
     return count
 
@@ -615,6 +614,7 @@ cdef void _look_at_certificate(Loop* loop, uint64_t now_ns) noexcept nogil:
 cdef void _look_at_network(Loop* loop, const posix.epoll_event* events, int count) noexcept nogil:
     cdef uint64_t now_ns = boot_now_ns()
     cdef int i
+    recorder_seen(&loop.recorder, now_ns)
     for i in range(count):
         if events[i].data.u64 != TAG_WAKE:
             transport_event(&loop.transport, events[i].data.u64, events[i].events, now_ns)

@@ -11,17 +11,18 @@ cdef struct Recorder:
     int error                       # errno for which there is none
     bint is_watching                # the write thread owns FLIGHT_LOG
     DiskPort disk                   # the port behind the one of the engine
-    uint64_t expected_ns            # the loop is to be seen again by then
+    uint64_t seen_ns                # when the loop was seen last; 0: never
+    uint64_t timeout_ns             # how long it meant to sleep then
     uint64_t waited_since_ns        # callers wait since then, for long already; 0: they do not
 
 # An event, once for the event log and once for the recorder.
 cdef void recorder_event(Recorder* recorder, const Engine* engine, uint64_t type, uint64_t a, uint64_t b,
                          uint64_t c) noexcept nogil
-# The loop is seen: now, and next within timeout_ns.
-cdef void recorder_seen(Recorder* recorder, uint64_t timeout_ns) noexcept nogil
+# The loop is seen. It costs no look at a clock: each turn has its time already.
+cdef void recorder_seen(Recorder* recorder, uint64_t now_ns) noexcept nogil
 # The end of a turn.
 cdef void recorder_turn(Recorder* recorder, const Engine* engine) noexcept nogil
-# The write thread: a call of the disk that began at begun_ns has ended.
-cdef void recorder_disk(Recorder* recorder, uint32_t kind, uint64_t begun_ns, int status) noexcept nogil
+# The write thread: a call of the disk that took so long has just ended.
+cdef void recorder_disk(Recorder* recorder, uint32_t kind, uint64_t time_ns, int status) noexcept nogil
 # The loop has ended in order.
 cdef void recorder_end(Recorder* recorder, const Engine* engine) noexcept nogil

@@ -30,15 +30,11 @@ cdef void recorder_event(Recorder* recorder, const Engine* engine, uint64_t type
         flight_text(recorder.ring, FLIGHT_LOOP, link.name, link.name_length)
 
 
-cdef void recorder_seen(Recorder* recorder, uint64_t timeout_ns) noexcept nogil:
-    cdef uint64_t now_ns
-    if recorder.ring == NULL:
-        return
-    now_ns = boot_now_ns()
-    if recorder.expected_ns != 0 and now_ns > recorder.expected_ns + TUNE_FLIGHT_SLOW_NS:
-        flight_write(recorder.ring, FLIGHT_LOOP, FLIGHT_PAUSE, recorder.expected_ns, now_ns - recorder.expected_ns, 0,
-                     0)
-    recorder.expected_ns = now_ns + timeout_ns
+cdef void recorder_seen(Recorder* recorder, uint64_t now_ns) noexcept nogil:
+    cdef uint64_t expected_ns = recorder.seen_ns + recorder.timeout_ns
+    if recorder.seen_ns != 0 and now_ns > expected_ns + TUNE_FLIGHT_SLOW_NS:
+        flight_write(recorder.ring, FLIGHT_LOOP, FLIGHT_PAUSE, expected_ns, now_ns - expected_ns, 0, 0)
+    recorder.seen_ns = now_ns
 
 
 cdef void _tell_wait(Recorder* recorder, const Engine* engine) noexcept nogil:
@@ -58,10 +54,9 @@ cdef void recorder_turn(Recorder* recorder, const Engine* engine) noexcept nogil
         recorder.waited_since_ns = engine.calls.answered_ns
 
 
-cdef void recorder_disk(Recorder* recorder, uint32_t kind, uint64_t begun_ns, int status) noexcept nogil:
-    cdef uint64_t time_ns = boot_now_ns() - begun_ns
+cdef void recorder_disk(Recorder* recorder, uint32_t kind, uint64_t time_ns, int status) noexcept nogil:
     if recorder.is_watching and (time_ns >= TUNE_FLIGHT_SLOW_NS or status != 0):
-        flight_write(recorder.ring, FLIGHT_LOG, kind, begun_ns, time_ns, <uint64_t>status, 0)
+        flight_write(recorder.ring, FLIGHT_LOG, kind, boot_now_ns() - time_ns, time_ns, <uint64_t>status, 0)
 
 
 cdef void recorder_end(Recorder* recorder, const Engine* engine) noexcept nogil:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+def turn_ns(turns: int) -> int:
+    """Time in which a loop thread tells of so many turns, and nothing happens in them."""
+
 class FlightFace:
     """A ring over the file in a folder. Raises OSError."""
 

@@ -2,9 +2,34 @@
 import os
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
+from raftmeta.engine.state cimport Engine
 from raftmeta.flight.ring cimport (FlightPart, FlightRing, flight_begin_life, flight_destroy, flight_open, flight_start,
                                    flight_stop, flight_text, flight_write)
+from raftmeta.loop.recorder cimport Recorder, recorder_seen, recorder_turn
+from raftmeta.native.threads cimport boot_now_ns
+
+
+def turn_ns(uint64_t turns):
+    cdef Engine* engine = <Engine*>calloc(1, sizeof(Engine))
+    cdef FlightRing ring
+    cdef Recorder recorder
+    cdef uint64_t begun_ns, i
+    memset(&ring, 0, sizeof(FlightRing))
+    memset(<void*>&recorder, 0, sizeof(Recorder))
+    recorder.ring = &ring
+    if engine == NULL:
+        raise MemoryError
+    with nogil:
+        begun_ns = boot_now_ns()
+        for i in range(turns):
+            recorder_seen(&recorder, begun_ns)
+            recorder_turn(&recorder, engine)
+        begun_ns = boot_now_ns() - begun_ns
+    free(engine)
+    return begun_ns
 
 
 cdef class FlightFace:
