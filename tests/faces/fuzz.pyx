@@ -28,6 +28,7 @@ from raftmeta.raft.types cimport ENTRY_COMMAND, FORMAT_RECORD_ALIGNMENT, Members
 from raftmeta.status cimport INVARIANT_BROKEN, NOT_FOUND, OK, status_t
 from raftmeta.storage.sealed cimport (SealedChunk, SealedFooter, SealedHeader, SealedReader, sealed_close, sealed_next,
                                       sealed_open)
+from tests.faces.fuzz_etcd cimport fuzz_etcd
 from tests.faces.fuzz_kafka cimport fuzz_kafka
 from tests.faces.fuzz_tls cimport fuzz_carried, fuzz_strange
 from tests.faces.fuzz_zookeeper cimport fuzz_zookeeper
@@ -598,12 +599,16 @@ cdef int kafka_stream(const uint8_t* data, size_t size) noexcept nogil:
     return fuzz_kafka(data, size)
 
 
+cdef int etcd_calls(const uint8_t* data, size_t size) noexcept nogil:
+    return fuzz_etcd(data, size)
+
+
 # --- for Python -------------------------------------------------------------------------------------------------------
 cdef struct Target:
     const char* name
     target_t function
 
-cdef Target[20] _targets = [
+cdef Target[21] _targets = [
     Target("peer_stream", peer_stream),
     Target("peer_hello", peer_hello),
     Target("peer_refused", peer_refused),
@@ -624,9 +629,10 @@ cdef Target[20] _targets = [
     Target("tls_client_stream", tls_client_stream),
     Target("zookeeper_stream", zookeeper_stream),
     Target("kafka_stream", kafka_stream),
+    Target("etcd_calls", etcd_calls),
 ]
 
-TARGETS = tuple([_targets[i].name.decode() for i in range(20)])
+TARGETS = tuple([_targets[i].name.decode() for i in range(21)])
 
 
 cdef target_t _target(str name) except NULL:

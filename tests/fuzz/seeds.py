@@ -26,6 +26,7 @@ import msgpack
 import raftmeta
 import raftmeta.snapshot
 from raftmeta import operations
+from tests.etcd.messages import encode as etcd_encode
 from tests.faces.wire import message_encode, refused_encode, snapshot_message_encode
 from tests.kafka.batches import Record, batch
 from tests.kafka.codec import encode as kafka_encode
@@ -48,6 +49,12 @@ CLIENT_HEADER_BYTES = 8
 ENTRY_COMMAND = 2
 COMMAND_SESSION_OPEN = 6
 SNAPSHOT_FETCH, SNAPSHOT_PIECE = 2, 3
+# As tests/faces/fuzz_etcd numbers them, by the names of tests/etcd/messages.
+ETCD_METHODS = (
+    *("Range", "Put", "DeleteRange", "Txn", "Compaction", "Watch", "LeaseGrant", "LeaseRevoke", "KeepAlive"),
+    *("LeaseTimeToLive", "MemberRemove", "HashKV", "Lock", "Unlock", "Campaign", "Proclaim", "Leader", "Resign"),
+    *("UserAdd", "UserGrantRole", "RoleAdd", "RoleGrantPermission", "RoleRevokePermission", "RoleGet"),
+)
 KAFKA_LAST = {"ListOffsets": 9, "DescribeGroups": 5, "DeleteGroups": 2, "OffsetCommit": 9, "OffsetFetch": 9}  # known
 
 
@@ -323,6 +330,59 @@ def take_kafka(corpus: Corpus) -> None:
     corpus.add("kafka_stream", "sasl", steps + kafka_frame("SaslAuthenticate", 2, auth_bytes=b"c=biws,r=abcdefgh,p="))
 
 
+def etcd_call(method: str, values: dict[str, object], *, stays_open: bool = False) -> bytes:
+    body = etcd_encode(method, values)
+    return struct.pack("<BBH", ETCD_METHODS.index(method), stays_open, len(body)) + body
+
+
+def take_etcd(corpus: Corpus) -> None:
+    """Each method once, some after others that make what it needs."""
+    put = etcd_call("Put", {"key": b"k", "value": b"v"})
+    grant = etcd_call("LeaseGrant", {"TTL": 60, "ID": 7})
+    lock = etcd_call("Lock", {"name": b"n", "lease": 7}, stays_open=True)
+    campaign = etcd_call("Campaign", {"name": b"n", "lease": 7, "value": b"v"}, stays_open=True)
+    leader = {"name": b"n", "key": b"n/7", "rev": 4, "lease": 7}
+    role = etcd_call("RoleAdd", {"name": "r"})
+    given = etcd_call("RoleGrantPermission", {"name": "r", "perm": {"permType": 2, "key": b"a", "range_end": b"b"}})
+    user = etcd_call("UserAdd", {"name": "u", "options": {"no_password": True}})
+    nested = {"txn": {"success": [{"range": {"key": b"k"}}], "failure": [{"delete": {"key": b"k", "prev_kv": True}}]}}
+    compare = [{"target": 3, "key": b"k", "value": b"v"}, {"result": 1, "target": 1, "key": b"k", "create_revision": 0}]
+    txn = {
+        "compare": compare,
+        "success": [{"put": {"key": b"l", "value": b"w", "lease": 7}}, nested],
+        "failure": [nested],
+    }
+    sorted_range = {"key": b"\0", "range_end": b"\0", "limit": 3, "sort_order": 2, "sort_target": 4}
+    asked: dict[str, tuple[bytes, dict[str, object]]] = {
+        "Range": (put, sorted_range),
+        "Put": (put, {"key": b"k", "prev_kv": True, "ignore_value": True}),
+        "DeleteRange": (put, {"key": b"a", "range_end": b"z", "prev_kv": True}),
+        "Txn": (put + grant, txn),
+        "Compaction": (put * 3, {"revision": 3}),
+        "Watch": (b"", {"create": {"key": b"k", "start": 1}}),
+        "LeaseGrant": (b"", {"TTL": 60}),
+        "LeaseRevoke": (grant, {"ID": 7}),
+        "KeepAlive": (grant, {"ID": 7}),
+        "LeaseTimeToLive": (grant, {"ID": 7, "keys": True}),
+        "MemberRemove": (b"", {"ID": 1}),
+        "HashKV": (put, {}),
+        "Lock": (grant + lock, {"name": b"n", "lease": 8}),
+        "Unlock": (grant + lock, {"key": b"n/7"}),
+        "Campaign": (grant + campaign, {"name": b"n", "lease": 8, "value": b"w"}),
+        "Proclaim": (grant + campaign, {"leader": leader, "value": b"w"}),
+        "Leader": (grant + campaign, {"name": b"n"}),
+        "Resign": (grant + campaign, {"leader": leader}),
+        "UserAdd": (b"", {"name": "u", "password": "p"}),
+        "UserGrantRole": (role + user, {"user": "u", "role": "r"}),
+        "RoleAdd": (b"", {"name": "root"}),
+        "RoleGrantPermission": (role + given, {"name": "r", "perm": {"permType": 1, "key": b"a", "range_end": b"b"}}),
+        "RoleRevokePermission": (role + given, {"role": "r", "key": b"a", "range_end": b"b"}),
+        "RoleGet": (role + given, {"role": "r"}),
+    }
+    for method, (before, values) in asked.items():
+        corpus.add("etcd_calls", method, before + etcd_call(method, values))
+
+
 def take_tls(corpus: Corpus) -> None:
     """The first words of both sides of a handshake, and what peers and clients say, to be carried in some parts."""
     protocols = ("raftmeta-peer/1", "raftmeta-client/1")
@@ -436,6 +496,7 @@ def main(folder: Path) -> None:
     take_rare(corpus)
     take_zookeeper(corpus)
     take_kafka(corpus)
+    take_etcd(corpus)
     take_tls(corpus)
     for relay in [*relays, asked]:
         relay.close()
