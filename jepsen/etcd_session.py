@@ -1,4 +1,5 @@
 """A client of the brokers' etcd doors: one connection of HTTP/1.1, and one request of the JSON gateway at a time.
+A watch has a connection of its own.
 
 Its requests end in the words of jepsen/client.py: an answer; EtcdRefused, which says why nothing was done; NotExecuted
 while there is no connection or no leader; OutcomeUnknown when the connection or the time was lost under the request.
@@ -13,7 +14,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +23,9 @@ from jepsen.client import TIMEOUT_S, Doors
 
 CONNECT_S = 1.0
 HEAD_BYTES_MAX = 1 << 14
+WATCH_BYTES_MAX = 1 << 24  # of one answer of a watch
+PROGRESS_S = 0.5
+SILENT_MAX = 6  # questions for progress without any answer
 
 # Texts of etcd's refusals (api/v3rpc/rpctypes/error.go) that say that nothing was done, and that asking again may help.
 NOT_DONE = (
@@ -80,16 +84,47 @@ class EtcdSession:
             return raftmeta.OutcomeUnknown(text)
         return AssertionError(f"a door answered {status} {text}, for which no client gave a reason")
 
+    async def watch(self, key: str, end: str, start: int) -> AsyncGenerator[dict[str, Any], None]:
+        """All that a watch tells, on a connection of its own. It asks for progress while nothing comes.
+
+        It ends with the stream, which the door ends when it knows no leader. Raises NotExecuted, OutcomeUnknown.
+        """
+        reader, writer = await self._opened(WATCH_BYTES_MAX)
+        try:
+            writer.write(b"POST /v3/watch HTTP/1.1\r\nHost: door\r\nTransfer-Encoding: chunked\r\n\r\n")
+            create = {"key": b64(key), "range_end": b64(end), "start_revision": str(start), "prev_kv": True}
+            _chunk(writer, {"create_request": create})
+            waited = 0
+            while waited < SILENT_MAX:
+                try:
+                    async with asyncio.timeout(PROGRESS_S):
+                        line = await reader.readuntil(b"\n")
+                except TimeoutError:
+                    waited += 1
+                    _chunk(writer, {"progress_request": {}})
+                    continue
+                if line.startswith(b"{"):  # and not the head, or the length of a chunk
+                    waited = 0
+                    told = json.loads(line)
+                    if "result" not in told:
+                        return
+                    yield told["result"]
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+            raise raftmeta.OutcomeUnknown(f"the watch is lost: {type(error).__name__}") from None
+        finally:
+            self._next += 1
+            writer.transport.abort()
+
     async def _connect(self) -> None:
-        if self._writer is not None:
-            return
+        if self._writer is None:
+            self._reader, self._writer = await self._opened(HEAD_BYTES_MAX)
+
+    async def _opened(self, limit: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = self._doors.etcd[self._next % len(self._doors.etcd)]
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_S):
-                self._reader, self._writer = await asyncio.open_connection(
-                    host, int(port), limit=HEAD_BYTES_MAX, ssl=_context_of(self._doors.tls)
-                )
+                return await asyncio.open_connection(host, int(port), limit=limit, ssl=_context_of(self._doors.tls))
         except (OSError, TimeoutError) as error:
             self._next += 1
             raise raftmeta.NotExecuted(f"no connection with {address}: {type(error).__name__}") from None
@@ -140,6 +175,12 @@ def _context_of(tls: Mapping[str, str] | None) -> ssl.SSLContext | None:
     context.check_hostname = False
     context.load_cert_chain(tls["certificate"], tls["key"])
     return context
+
+
+def _chunk(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    """One message of a stream, as a chunk."""
+    text = json.dumps(message).encode()
+    writer.write(f"{len(text):x}\r\n".encode() + text + b"\r\n")
 
 
 def b64(text: str | bytes) -> str:

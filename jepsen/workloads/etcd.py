@@ -1,11 +1,14 @@
-"""Registers, transactions and a lock through the etcd door, by etcd's own requests."""
+"""Registers, transactions, a lock and watches through the etcd door, by etcd's own requests."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+from contextlib import aclosing
 from typing import Any
 
-from jepsen.client import Answer, Client, Doors
+from jepsen.client import UNSURE, Answer, Client, Doors
 from jepsen.clock import NS_PER_S, now_ns
 from jepsen.etcd_session import LEASE_EXISTS, NO_LEASE, EtcdRefused, EtcdSession, b64, revision_of
 from jepsen.spool import NOT_TOLD
@@ -16,6 +19,8 @@ TTL_S = 2  # the door's least
 KEYS = 3
 STEPS_MAX = 4
 LEASE_MAX = (1 << 63) - 1
+BACK_MAX = 100  # revisions in the past at which a new watch may begin
+RETRY_S = 0.1
 
 
 class EtcdWorkload(Workload):
@@ -274,6 +279,110 @@ class EtcdLock(EtcdWorkload):
     def _forget(self) -> None:
         self._old = self._token or self._old
         self._lease, self._token, self._until_ns = 0, 0, 0
+
+
+class EtcdWatch(EtcdWorkload):
+    """Puts and deletes on keys that all clients of the group watch, from a revision in the past.
+
+    A watch goes on by revision over every break of its connection, and has one process number all the time: until the
+    history does not reach back any more. watch_progress stands behind each answer that tells that all up to its
+    revision was told.
+    """
+
+    name = "etcd-watch"
+    model = "kv"
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._prefix = f"{self.name}/{client.group}/"
+        self._watching = EtcdSession(self.doors, first=client.slot)
+        self._process = 0
+        self._next = 0
+
+    @classmethod
+    def grants(cls) -> tuple[Grant, ...]:
+        return ((("read", "write", "watch"), f"{cls.name}/"),)
+
+    async def act(self) -> None:
+        key = f"{self.client.prefix()}{self.client.random.randrange(KEYS)}"
+        choice = self.client.random.random()
+        if choice < 0.65:
+            await self._put(key)
+        elif choice < 0.8:
+            await self._delete(key)
+        else:
+            await self._get(key)
+
+    async def _put(self, key: str) -> None:
+        value = self.client.new_value()
+
+        async def act() -> Answer:
+            return Answer(None, await self.put(key, value))
+
+        await self.client.ask("write", key, value, act)
+
+    async def _delete(self, key: str) -> None:
+        async def act() -> Answer:
+            return Answer(None, revision_of(await self.session.ask("kv/deleterange", key=b64(key))))
+
+        await self.client.ask("delete", key, None, act)
+
+    async def _get(self, key: str) -> None:
+        async def act() -> Answer:
+            found = (await self.session.ask("kv/range", key=b64(key))).get("kvs", [])
+            return Answer(_value_of(found[0]) if found else None)
+
+        await self.client.ask("read", key, None, act)
+
+    async def close(self) -> None:
+        await super().close()
+        await self._watching.close()
+
+    # --- the watch ----------------------------------------------------------------------------------------------------
+    async def follow(self) -> None:
+        while True:
+            try:
+                if not self._next:
+                    await self._begin()
+                await self._stream()
+            except UNSURE:
+                pass
+            await asyncio.sleep(RETRY_S)
+
+    async def _begin(self) -> None:
+        """Somewhere in the last hundred revisions. Raises what UNSURE names."""
+        newest = revision_of(await self._watching.ask("kv/range", key=b64(self._prefix)))
+        self._open(max(newest - self.client.random.randrange(BACK_MAX), 1) + 1)
+
+    def _open(self, first: int) -> None:
+        self._process, self._next = self.client.new_value(), first
+        self._tell("watch_open", first - 1)
+
+    async def _stream(self) -> None:
+        end = f"{self._prefix[:-1]}0"  # the byte behind a slash
+        async with aclosing(self._watching.watch(self._prefix, end, self._next)) as stream:
+            async for told in stream:
+                for event in told.get("events", ()):
+                    self._event(event)
+                if compacted := int(told.get("compact_revision", 0)):
+                    self._open(compacted)
+                    return
+                if told.get("canceled"):
+                    return
+                # A member that lags tells its own revision, as etcd's does: nothing new to one that comes from another.
+                if not told.get("created") and (told.get("events") or revision_of(told) >= self._next):
+                    self._tell("watch_progress", revision_of(told))
+                    self._next = revision_of(told) + 1
+
+    def _event(self, event: dict[str, Any]) -> None:
+        kv = event["kv"]
+        is_delete = event.get("type") == "DELETE"
+        change = ["delete" if is_delete else "put", base64.b64decode(kv["key"]).decode()]
+        self._tell("watch_event", int(kv["mod_revision"]), [*change, None if is_delete else _value_of(kv)])
+
+    def _tell(self, kind: str, revision: int, value: object = None) -> None:
+        text = "" if value is None else json.dumps(value, separators=(",", ":"))
+        self.client.spool.observe(kind, self._prefix, process=self._process, revision=revision, value=text)
 
 
 def _value_of(kv: dict[str, Any]) -> Any:

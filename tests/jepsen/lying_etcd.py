@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from typing import Any
 
 from tests.jepsen.lying_door import Lie, LyingDoor
 
 STALE_EVERY = 3
+LINE_BYTES_MAX = 1 << 24
+CHUNKED = b"Host: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 Fields = dict[str, Any]
 
@@ -24,6 +29,10 @@ class EtcdLie(Lie):
     def answer(self, path: str, fields: Fields, answer: Fields) -> Fields:
         """What the client is told. fields: what it asked."""
         return answer
+
+    def told(self, answer: bytes) -> list[bytes]:
+        """What the client is told instead of an answer of a watch, a line."""
+        return [answer]
 
 
 class Stale(EtcdLie):
@@ -84,17 +93,40 @@ class Kept(EtcdLie):
         return {**fields, "success": steps} if steps else fields
 
 
+class Silent(EtcdLie):
+    """Every third answer of a watch is not told, and to each watch another one."""
+
+    _places = itertools.count()
+
+    def __init__(self) -> None:
+        self._told = next(self._places)
+
+    def told(self, answer: bytes) -> list[bytes]:
+        self._told += b"events" in answer
+        return [] if b"events" in answer and self._told % STALE_EVERY == 0 else [answer]
+
+
+class Twice(EtcdLie):
+    """Events are told twice."""
+
+    def told(self, answer: bytes) -> list[bytes]:
+        return [answer] * (2 if b"events" in answer else 1)
+
+
 class LyingEtcd(LyingDoor):
-    """For one request after the other, on each connection."""
+    """For one request after the other, on each connection. A watch has its connection alone."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        door_reader, door_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        door_reader, door_writer = await asyncio.open_connection("127.0.0.1", self._port, limit=LINE_BYTES_MAX)
         lie = self._lie()
         assert isinstance(lie, EtcdLie)
         try:
             with contextlib.suppress(OSError, EOFError):
                 while True:
                     line, head, body = await _received(reader)
+                    if "/v3/watch " in line:
+                        await _watched(line, lie, (reader, writer), (door_reader, door_writer))
+                        return
                     path, fields = line.split()[1].removeprefix("/v3/"), json.loads(body)
                     _send(door_writer, line, head, json.dumps(lie.ask(path, fields)).encode())
                     line, head, body = await _received(door_reader)
@@ -111,8 +143,37 @@ async def _received(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], 
     line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
     head = {name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
     if "chunked" in head.get("transfer-encoding", ""):
+        if line.startswith("POST"):
+            return line, head, b""
         return line, head, await reader.readuntil(b"0\r\n\r\n")
     return line, head, await reader.readexactly(int(head["content-length"]))
+
+
+async def _watched(line: str, lie: EtcdLie, client: Ends, door: Ends) -> None:
+    """Until one of both ends."""
+    door[1].write(f"{line}\r\n".encode() + CHUNKED)
+    tasks = [asyncio.ensure_future(way) for way in (_pass_on(client[0], door[1]), _tell(lie, door[0], client[1]))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(1 << 16):
+        writer.write(piece)
+
+
+async def _tell(lie: EtcdLie, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The head, then lines: each is a chunk of the door, and one of ours."""
+    writer.write(await reader.readuntil(b"\r\n\r\n"))
+    while length := int(await reader.readuntil(b"\r\n"), 16):
+        answer = await reader.readexactly(length)
+        await reader.readexactly(2)
+        for one in lie.told(answer):
+            writer.write(f"{len(one):x}\r\n".encode() + one + b"\r\n")
 
 
 def _send(writer: asyncio.StreamWriter, line: str, head: dict[str, str], body: bytes) -> None:

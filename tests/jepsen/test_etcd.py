@@ -39,6 +39,7 @@ def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
     assert all(history["operations"] > 100 for history in verdict.histories.values())
     kinds = {row["kind"] for row in observed}
     assert kinds >= {"lease_granted", "held", "fence_accepted", "fence_ended", "fence_refused"}, kinds
+    assert kinds >= {"watch_open", "watch_event", "watch_progress"}, kinds
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,9 @@ def test_an_honest_door_passes(tmp_path: Path, port: int) -> None:
         (lying_etcd.Half, "etcd-txn", "etcd-txn: violation"),
         (lying_etcd.Fenceless, "etcd-lock", "ended fence accepted"),
         (lying_etcd.Kept, "etcd-lock", "ended fence accepted"),
+        (lying_etcd.Stale, "etcd-watch", "etcd-watch: violation"),
+        (lying_etcd.Silent, "etcd-watch", "watch gap"),
+        (lying_etcd.Twice, "etcd-watch", "watch order"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else value.replace(" ", "-"),
 )
