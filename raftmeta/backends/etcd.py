@@ -35,16 +35,14 @@ from raftmeta.backends.plugin import (
     now_s,
     record_of,
 )
+from raftmeta.backends.stream_watch import StreamWatch
 from raftmeta.backends.url import BackendUrl, prefix_of
-from raftmeta.common.apart import ApartThread
-from raftmeta.common.flags import Flag
 from raftmeta.errors import (
     AuthenticationFailed,
     Compacted,
     ConfigError,
     InvalidArgument,
     LeaseExpired,
-    NodeClosed,
     NoLeader,
     NoSpace,
     NotExecuted,
@@ -56,7 +54,7 @@ from raftmeta.errors import (
 from raftmeta.interfaces import Capabilities
 from raftmeta.operations import KeyRecord, prefix_end
 from raftmeta.recipes.deadline import Deadline
-from raftmeta.results import WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import WatchEvent
 
 __all__ = ["PLUGIN", "error_of"]
 
@@ -321,8 +319,8 @@ class Etcd(System):
             self._asked.discard(address)
 
 
-class _Watch:
-    """One stream of etcd, begun anew by revision after each break."""
+class _Watch(StreamWatch):
+    """A watch of etcd."""
 
     def __init__(
         self,
@@ -333,22 +331,8 @@ class _Watch:
         tell: Telling,
         end: Ending,
     ) -> None:
-        self.address = ""
-        self._etcd, self._span, self._read = etcd, span, read
-        self._next = start_revision
-        self._tell, self._end = tell, end
-        self._stream: Stream | None = None
-        self._is_closed = Flag()
-        self._running = ApartThread(self._run, "raftmeta-etcd-watch")
-
-    def start(self) -> None:
-        self._running.start()
-
-    def close(self) -> None:
-        self._is_closed.set()
-        stream = self._stream
-        if stream is not None:
-            stream.abort()
+        super().__init__("raftmeta-etcd-watch", read, start_revision, tell, end, lambda: etcd.forget(self))
+        self._etcd, self._span = etcd, span
 
     def leave(self, address: str) -> None:
         """That server is of no use."""
@@ -357,58 +341,24 @@ class _Watch:
             self._etcd.blame(address)
             stream.abort()
 
-    def _run(self) -> None:
-        error: RaftmetaError | None = None
-        while not self._is_closed.is_set():
-            try:
-                self._follow()
-            except (PermissionDenied, ConfigError, NodeClosed) as refused:
-                error = refused
-                break
-            except (RaftmetaError, OSError, ValueError, http.client.HTTPException):
-                pass  # the next stream goes on where this one ended
-            self._is_closed.wait(PAUSE_S)
-        self._etcd.forget(self)
-        self._end(error)
+    def open_stream(self, start_revision: int) -> Stream:
+        stream = self._etcd.stream({"create_request": {**self._span, "start_revision": str(start_revision)}})
+        self._etcd.proved(stream.address)
+        return stream
 
-    def _follow(self) -> None:
-        request = {"create_request": {**self._span, "start_revision": str(self._next)}}
-        stream = self._etcd.stream(request)
-        try:
-            self._stream, self.address = stream, stream.address
-            self._etcd.proved(stream.address)
-            while not self._is_closed.is_set() and (line := stream.line()):
-                told = json.loads(line)
-                if "error" in told:
-                    raise error_of(str(told["error"].get("message", told["error"])))
-                if not self._take(told["result"]):
-                    return  # the stream stays open, and says nothing any more
-        finally:
-            self._stream, self.address = None, ""
-            stream.close()
-
-    def _take(self, told: dict[str, Any]) -> bool:
-        """False: etcd has ended the watch."""
-        events = self._etcd.events(told)
-        for revision, group in groupby(events, key=lambda event: event.revision):
-            if revision >= self._next and not self._is_closed.is_set():
-                self._next = revision + 1
-                self._tell(WatchBatch(revision, 0.0, list(group), True))
-        if not told.get("canceled"):
-            return True
-        if int(told.get("compact_revision", 0)):
-            self._reset()
-            return False
-        reason = str(told.get("cancel_reason", ""))
-        self._etcd.forgets_token(reason)
-        raise error_of(reason)
-
-    def _reset(self) -> None:
-        """The history from there on is gone."""
-        revision, records = self._read(deadline=Deadline(LOOK_S))
-        self._next = revision + 1
-        if not self._is_closed.is_set():
-            self._tell(WatchReset(revision, records))
+    def take(self, line: bytes) -> None:
+        told = json.loads(line)
+        if "error" in told:
+            raise error_of(str(told["error"].get("message", told["error"])))
+        result = told["result"]
+        for revision, group in groupby(self._etcd.events(result), key=lambda event: event.revision):
+            self.told(revision, list(group))
+        if result.get("canceled"):  # the stream stays open, and says nothing any more
+            if int(result.get("compact_revision", 0)):
+                raise Compacted("etcd has compacted the history of this watch")
+            reason = str(result.get("cancel_reason", ""))
+            self._etcd.forgets_token(reason)
+            raise error_of(reason)
 
 
 class _Plugin(SystemPlugin):

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.client
 import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from raftmeta import errors
 from raftmeta.backends.http_servers import Answer, HttpServers, Stream, tls_of, tls_options
 from raftmeta.backends.plugin import ANY, Check, Commit, Ending, System, SystemPlugin, Telling, Write, now_s, record_of
+from raftmeta.backends.stream_watch import StreamWatch
 from raftmeta.backends.url import BackendUrl, prefix_of
-from raftmeta.common.apart import ApartThread
-from raftmeta.common.flags import Flag
 from raftmeta.errors import (
-    Compacted,
     ConfigError,
     LeaseExpired,
     NoLeader,
@@ -40,7 +38,7 @@ from raftmeta.errors import (
 from raftmeta.interfaces import Capabilities
 from raftmeta.operations import KeyRecord
 from raftmeta.recipes.deadline import Deadline
-from raftmeta.results import WatchBatch, WatchEvent, WatchReset
+from raftmeta.results import WatchEvent
 
 __all__ = ["PLUGIN", "Rest", "judge"]
 
@@ -251,80 +249,35 @@ def _operation(write: Write) -> dict[str, Any]:
     return {**told, "session": f"{write.lease:016x}"} if write.lease else told
 
 
-class _Watch:
-    """One stream of changes, begun anew by revision after each break."""
+class _Watch(StreamWatch):
+    """A stream of changes."""
+
+    refused = (*StreamWatch.refused, errors.AuthenticationFailed)
 
     def __init__(
         self, rest: Rest, key: bytes, is_prefix: bool, start_revision: int, tell: Telling, end: Ending
     ) -> None:
-        self._rest, self._key, self._is_prefix = rest, key, is_prefix
-        self._next = start_revision
-        self._tell, self._end = tell, end
-        self._stream: Stream | None = None
-        self._is_closed = Flag()
-        self._running = ApartThread(self._run, "raftmeta-http-watch")
+        read = partial(rest.read, key, is_prefix=is_prefix)
+        super().__init__("raftmeta-http-watch", read, start_revision, tell, end, lambda: rest.forget(self))
+        self._rest, self._asked = rest, {"prefix" if is_prefix else "key": _text(key)}
+        self._kind = b""
 
-    def start(self) -> None:
-        self._running.start()
+    def open_stream(self, start_revision: int) -> Stream:
+        return self._rest.stream({**self._asked, "after": str(start_revision - 1)})
 
-    def close(self) -> None:
-        self._is_closed.set()
-        stream = self._stream
-        if stream is not None:
-            stream.abort()
+    def silent(self, address: str) -> None:
+        self._rest.blame(address)
 
-    def _run(self) -> None:
-        error: RaftmetaError | None = None
-        while not self._is_closed.is_set():
-            try:
-                self._follow()
-            except Compacted:
-                self._reset()
-            except (errors.PermissionDenied, errors.AuthenticationFailed, ConfigError, errors.NodeClosed) as refused:
-                error = refused
-                break
-            except (RaftmetaError, OSError, ValueError, http.client.HTTPException):
-                pass  # the next stream goes on where this one ended
-            self._is_closed.wait(PAUSE_S)
-        self._rest.forget(self)
-        self._end(error)
-
-    def _follow(self) -> None:
-        asked = {"prefix" if self._is_prefix else "key": _text(self._key), "after": str(self._next - 1)}
-        stream = self._rest.stream(asked)
-        kind = b""
-        try:
-            self._stream = stream
-            while not self._is_closed.is_set() and (line := stream.line()):
-                word, _, text = line.strip().partition(b": ")
-                if word == b"event":
-                    kind = text
-                elif word == b"data":
-                    self._take(kind, json.loads(text))
-        except TimeoutError:
-            self._rest.blame(stream.address)
-            raise
-        finally:
-            self._stream = None
-            stream.close()
-
-    def _take(self, kind: bytes, told: dict[str, Any]) -> None:
-        if kind == b"error":
-            judge(Answer(int(told.get("status", 500)), {}, json.dumps(told).encode()))
-        revision = int(told["revision"])
-        if kind == b"changes" and revision >= self._next and not self._is_closed.is_set():
-            events = [WatchEvent(one["type"], _record(one), None, revision) for one in told["changes"]]
-            self._next = revision + 1
-            self._tell(WatchBatch(revision, 0.0, events, True))
-        self._next = max(self._next, revision + 1)
-
-    def _reset(self) -> None:
-        """The history from there on is gone."""
-        with contextlib.suppress(RaftmetaError):
-            revision, records = self._rest.read(self._key, is_prefix=self._is_prefix, deadline=Deadline(LOOK_S))
-            self._next = revision + 1
-            if not self._is_closed.is_set():
-                self._tell(WatchReset(revision, records))
+    def take(self, line: bytes) -> None:
+        word, _, text = line.strip().partition(b": ")
+        if word == b"event":
+            self._kind = text
+        elif word == b"data":
+            told = json.loads(text)
+            if self._kind == b"error":
+                judge(Answer(int(told.get("status", 500)), {}, json.dumps(told).encode()))
+            revision, changes = int(told["revision"]), told.get("changes", ()) if self._kind == b"changes" else ()
+            self.told(revision, [WatchEvent(one["type"], _record(one), None, revision) for one in changes])
 
 
 class _Plugin(SystemPlugin):

@@ -41,6 +41,7 @@ class RealServers(ABC):
             ports.write_text(" ".join(str(port) for port in free_ports(self.ports_each * len(self.members))))
         numbers = [int(port) for port in ports.read_text().split()]
         each = self.ports_each
+        self.members = self.members[: len(numbers) // each]  # as many as the folder was made for
         self.ports = {
             member: numbers[each * position : each * (position + 1)] for position, member in enumerate(self.members)
         }

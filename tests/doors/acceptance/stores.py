@@ -41,7 +41,9 @@ def _http(trial: Trial) -> None:
 
 
 def _embedded(trial: Trial) -> None:
-    with embedded_kit(trial.folder / "embedded") as kit:
+    folder = trial.folder / "embedded"
+    folder.mkdir()
+    with embedded_kit(folder) as kit:
         run_kit(trial, "embedded", kit, server=OWN)
 
 
