@@ -197,7 +197,7 @@ PYTHON
 NOT_IN_DEMO=raftmeta.check,raftmeta.migrate,raftmeta.scan,raftmeta.sim,tests
 NOT_IN_DEMO+=,raftmeta.doors,raftmeta.face.etcd,raftmeta.face.kafka,raftmeta.face.own_logs,raftmeta.face.zookeeper
 NOT_IN_DEMO+=,raftmeta.engine.snapshots.backup,raftmeta.face.backups,raftmeta.face.faults,raftmeta.face.stopped_log
-NOT_IN_DEMO+=,raftmeta.machine.machine_handle,raftmeta.storage.salvage,raftmeta.storage.sealed_handle
+NOT_IN_DEMO+=,raftmeta.machine.machine_handle,raftmeta.machine.record_reads,raftmeta.storage.salvage,raftmeta.storage.sealed_handle
 
 # Builds what changed since the last such build, and everything when setup.py or the Python is another.
 # make_extensions [demo]: all modules, or those that the demonstration needs if the others were never built.

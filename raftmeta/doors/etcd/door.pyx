@@ -1,7 +1,6 @@
 """The etcd door's thread: everything that happens to etcd's clients, one turn at a time.
 
-    _main   while not closing:
-        connections_wait        connections, the listener, the mailbox
+    _turn
         desk_look               what the loop published: the leader, the members, the feature level
         connections_look        bytes in: calls begin
         desk_take_mail          answers of the loop go to the calls that asked
@@ -9,24 +8,25 @@
         connections_go_on       those that wait; one write for each connection
         desk_submit             read rounds; one ring for everything submitted
 
-It decides when to sleep, and when the door serves: while this node has a cluster, a session and a watch, and knew a
-leader lately. It must never touch a Python object, take the GIL, or block in anything but epoll.
+desk/thread calls it whenever there is something to do. This module decides when the door serves: while this node has a
+cluster, a session and a watch, and knew a leader lately. It must never touch a Python object, take the GIL, or block in
+anything but epoll.
 """
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.connections cimport connections_sweep
-from raftmeta.connections.state cimport TUNE_READ_BYTES
-from raftmeta.connections.turns cimport (connections_close_all, connections_go_on, connections_look, connections_rest,
-                                         connections_start, connections_wait)
-from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
-                                       desk_submit, desk_take_mail, desk_unpin, desk_unwatch, desk_watch)
+from raftmeta.connections.turns cimport connections_go_on, connections_look, connections_rest, connections_start
+from raftmeta.doors.desk.desk cimport (desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
+                                       desk_submit, desk_take_mail, desk_unpin, desk_watch)
 from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask, bytes_of
 from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_free
+from raftmeta.doors.desk.thread cimport (thread_can_serve, thread_drain, thread_memory, thread_over, thread_prepare,
+                                         thread_run, thread_sleep_ms)
 from raftmeta.doors.etcd.access cimport access_look
 from raftmeta.doors.etcd.calls cimport calls_answered, calls_release
 from raftmeta.doors.etcd.connections cimport connections_expire_calls, connections_tell, etcd_rules
@@ -34,24 +34,16 @@ from raftmeta.doors.etcd.feeds cimport feeds_answered, feeds_release, feeds_woke
 from raftmeta.doors.etcd.state cimport (ETCD_MESSAGE_BYTES_MAX, TASK_CALL, TASK_FEED_CLOSE, TASK_FEED_OPEN,
                                         EtcdConnection, EtcdTask)
 from raftmeta.doors.etcd.watches cimport watches_tend
-from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.loop.loop cimport READER_ETCD
-from raftmeta.machine.watches cimport (WATCH_EVENTS, WATCH_PROGRESS_MARK, WatchView, watch_look, watch_pass,
-                                       watch_reached)
 from raftmeta.machine.watch_purse cimport pool_create, pool_drop
-from raftmeta.native.atomics cimport load_acquire, load_shared
+from raftmeta.native.atomics cimport load_acquire
 from raftmeta.net.posix cimport close
 from raftmeta.security.audit_queue cimport AUDIT_BY_ETCD, AUDIT_PORT_ETCD
 from raftmeta.status cimport SESSION_UNKNOWN
 from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
 
 cdef enum:
-    TUNE_SWEEP_NS = 1_000_000_000
-    UNREAD_NS = 30_000_000_000      # so long a client may leave what it was sent
-    UNREAD_PRESSED_NS = 250_000_000     # the same while others wait for room
     LONELY_NS = 2_000_000_000       # without a leader for so long: clients are sent elsewhere
-    LONGEST_WAIT_MS = 100
-    PAUSE_MS = 5
     LEVEL_ANY = 1
 
 
@@ -71,8 +63,7 @@ cdef void _watch(EtcdDoor* door) noexcept nogil:
 cdef void _judge(EtcdDoor* door) noexcept nogil:
     _watch(door)
     door.is_lonely = desk_is_lonely(&door.desk, LONELY_NS) or door.desk.status.core.is_removed
-    door.is_serving = (not door.is_lonely and door.desk.watch != NULL and door.desk.session != 0
-                       and door.desk.status.engine_state == ENGINE_RUNNING)
+    door.is_serving = thread_can_serve(&door.desk, door.is_lonely)
 
 
 # --- answers of the loop ----------------------------------------------------------------------------------------------
@@ -98,45 +89,26 @@ RULES.answered = _answered
 RULES.woken = feeds_woken
 
 
-cdef void _drain(EtcdDoor* door) noexcept nogil:
-    cdef WatchView view
-    if door.desk.watch == NULL:
-        return
-    watch_reached(door.desk.watch)
-    while watch_look(door.desk.watch, &view):
-        if view.kind != WATCH_EVENTS and view.kind != WATCH_PROGRESS_MARK:
-            door.desk.resume = 0
-            watch_pass(door.desk.watch, &view)
-            desk_unwatch(&door.desk)
-            return
-        watch_pass(door.desk.watch, &view)
-
-
 # --- a turn -----------------------------------------------------------------------------------------------------------
-cdef int _timeout_ms(const EtcdDoor* door) noexcept nogil:
-    if door.desk.base.dirty.size != 0:
-        return 0
-    # Clients that wait until the door serves: nothing else rings when the node has a leader and applied enough.
-    if door.desk.has_pause or (door.desk.base.waiting.size != 0 and not door.is_serving):
-        return PAUSE_MS
-    return LONGEST_WAIT_MS
+cdef int _sleep_ms(const Desk* desk) noexcept nogil:
+    return thread_sleep_ms(desk, (<const EtcdDoor*>desk).is_serving)
 
 
 cdef void _tell_counters(EtcdDoor* door) noexcept nogil:
     door.counters.waiting = door.desk.base.waiting.size
-    door.counters.memory = (load_acquire(&door.pool.bytes) + door.desk.base.answer_bytes
-                            + door.desk.base.bytes_under_way + door.desk.base.part_bytes)
+    door.counters.memory = load_acquire(&door.pool.bytes) + thread_memory(&door.desk)
     door.counters.base = door.desk.base.counters
     door.published.write(door.counters)
 
 
-cdef void _turn(EtcdDoor* door) noexcept nogil:
+cdef void _turn(Desk* desk) noexcept nogil:
+    cdef EtcdDoor* door = <EtcdDoor*>desk
     desk_look(&door.desk, LEVEL_ANY)
     _judge(door)
     door.desk.has_pause = False
     connections_look(&door.desk.base)
     desk_take_mail(&door.desk, desk_open_mail(&door.desk))
-    _drain(door)
+    thread_drain(&door.desk)
     desk_unpin(&door.desk)              # those who wait look at the state behind the answers
     if connections_rest(&door.desk.base):
         connections_sweep(&door.desk.base)
@@ -152,26 +124,11 @@ cdef void _turn(EtcdDoor* door) noexcept nogil:
 
 
 cdef void* _main(void* argument) noexcept nogil:
-    cdef EtcdDoor* door = <EtcdDoor*>argument
-    while not load_shared(&door.desk.base.is_closing):
-        connections_wait(&door.desk.base, _timeout_ms(door))
-        _turn(door)
-    connections_close_all(&door.desk.base)
-    desk_end(&door.desk)
+    thread_run(<Desk*>argument, _sleep_ms, _turn)
     return NULL
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
-# Frames are taken as they come, so `received` holds next to nothing.
-cdef void _limit(EtcdDoor* door) noexcept nogil:
-    door.desk.base.limits.frame_bytes_max = ETCD_MESSAGE_BYTES_MAX
-    door.desk.base.limits.part_bytes_max = max(door.desk.base.limits.bytes_under_way_max,
-                                               <uint64_t>(ETCD_MESSAGE_BYTES_MAX + TUNE_READ_BYTES))
-    door.desk.base.limits.unread_ns = UNREAD_NS
-    door.desk.base.limits.unread_pressed_ns = UNREAD_PRESSED_NS
-    door.desk.base.limits.sweep_ns = TUNE_SWEEP_NS
-
-
 cdef EtcdDoor* etcd_create(Loop* loop, Accounts* accounts, const ConnectionLimits* common, const DeskLimits* desk,
                            const EtcdLimits* limits, int listener, const uint8_t* address,
                            uint8_t address_length) noexcept nogil:
@@ -180,12 +137,8 @@ cdef EtcdDoor* etcd_create(Loop* loop, Accounts* accounts, const ConnectionLimit
         close(listener)
         return NULL
     door.desk.base.rules = etcd_rules()
-    door.desk.base.accounts = accounts
-    door.desk.base.audit_by = AUDIT_BY_ETCD
-    door.desk.base.audit_port = AUDIT_PORT_ETCD
-    door.desk.base.limits = common[0]
-    _limit(door)
-    door.desk.base.listener = listener
+    # Frames are taken as they come, so `received` holds next to nothing.
+    thread_prepare(&door.desk, accounts, AUDIT_BY_ETCD, AUDIT_PORT_ETCD, common, ETCD_MESSAGE_BYTES_MAX, listener)
     door.limits = limits[0]
     door.client_address_length = address_length
     memcpy(door.client_address, address, address_length)
@@ -203,10 +156,7 @@ cdef status_t etcd_start(EtcdDoor* door) noexcept nogil:
 
 
 cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
-    connections_close_all(&door.desk.base)
-    if door.desk.mailbox != NULL:
-        door.desk.base.has_mail = True      # answers that came after the thread ended are of nobody
-        desk_take_mail(&door.desk, desk_open_mail(&door.desk))
+    thread_over(&door.desk)
     calls_release(door)
     desk_release(&door.desk)
     feeds_release(door)

@@ -1,7 +1,6 @@
 """The ZooKeeper door's thread: everything that happens to ZooKeeper's clients, one turn at a time.
 
-    _main   while not closing:
-        connections_wait        connections, the listener, the mailbox
+    _turn
         _look_at_state          what the loop published: the leader, the members, the feature level
         connections_look        bytes in: requests to the loop, reads at the position
         mailbox_take            answers of the loop; looked at only behind the events that came before them
@@ -12,8 +11,9 @@
         sessions_keep_alive     once in a while
         loop_ring               once for everything submitted
 
-It decides when to sleep, and when the door serves: while this node has a cluster with znodes, a session and a watch,
-and knew a leader lately. It must never touch a Python object, take the GIL, or block in anything but epoll.
+desk/thread calls it whenever there is something to do. This module decides when the door serves: while this node has a
+cluster with znodes, a session and a watch, and knew a leader lately. It must never touch a Python object, take the GIL,
+or block in anything but epoll.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -22,13 +22,14 @@ from libc.string cimport memcpy
 
 from raftmeta.connections.accounts cimport accounts_sweep
 from raftmeta.connections.connections cimport connections_sweep
-from raftmeta.connections.state cimport TUNE_READ_BYTES, ConnectionLimits, connection_at
+from raftmeta.connections.state cimport ConnectionLimits, connection_at
 from raftmeta.connections.turns cimport (connections_close_all, connections_go_on, connections_look, connections_rest,
-                                         connections_start, connections_wait)
-from raftmeta.doors.desk.desk cimport (desk_end, desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
+                                         connections_start)
+from raftmeta.doors.desk.desk cimport (desk_is_lonely, desk_look, desk_open_mail, desk_prepare, desk_release,
                                        desk_submit, desk_take_mail, desk_unpin)
 from raftmeta.doors.desk.state cimport STAGE_WAITS, Desk, DeskRules, DeskTask
 from raftmeta.doors.desk.tasks cimport desk_session_lost, sequence_done, task_free
+from raftmeta.doors.desk.thread cimport thread_memory, thread_prepare, thread_run, thread_sleep_ms
 from raftmeta.doors.zookeeper.access cimport access_look
 from raftmeta.doors.zookeeper.connections cimport connections_fail_all, zookeeper_rules
 from raftmeta.doors.zookeeper.events cimport events_config, events_drain, events_tend
@@ -43,18 +44,9 @@ from raftmeta.doors.zookeeper.words cimport census_go
 from raftmeta.loop.loop cimport READER_DOORS
 from raftmeta.loop.tickets cimport Mail
 from raftmeta.machine.state cimport LEVEL_OF_ZNODES
-from raftmeta.native.atomics cimport load_shared
 from raftmeta.net.posix cimport close
 from raftmeta.security.audit_queue cimport AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER
 from raftmeta.status cimport SESSION_UNKNOWN
-
-cdef enum:
-    TUNE_SWEEP_NS = 1_000_000_000
-    UNREAD_NS = 30_000_000_000  # so long a client may leave what it was sent
-    UNREAD_PRESSED_NS = 250_000_000     # the same while others wait for room
-    LONGEST_WAIT_MS = 100
-    PAUSE_MS = 5
-
 
 # --- what the loop published ------------------------------------------------------------------------------------------
 # Without a leader for a tick, ZooKeeper's servers send their clients away: what they would read is old.
@@ -166,25 +158,22 @@ cdef void _take_news(ZkDoor* door, Mail* mail) noexcept nogil:
         desk_take_mail(&door.desk, mail)
 
 
-cdef int _timeout_ms(const ZkDoor* door) noexcept nogil:
-    if door.desk.base.dirty.size != 0 or door.census.is_going:
-        return 0
-    # Clients that wait until the door serves: nothing else rings when the node has a leader and applied enough.
-    if door.desk.has_pause or (door.desk.base.waiting.size != 0 and not door.is_serving):
-        return PAUSE_MS
-    return LONGEST_WAIT_MS
+cdef int _sleep_ms(const Desk* desk) noexcept nogil:
+    cdef const ZkDoor* door = <const ZkDoor*>desk
+    return 0 if door.census.is_going else thread_sleep_ms(desk, door.is_serving)
 
 
 cdef void _tell_counters(ZkDoor* door) noexcept nogil:
     door.counters.sessions = door.sessions.size
     door.counters.watches = door.table.count
     door.counters.watched_paths = door.table.paths
-    door.counters.memory = door.desk.base.answer_bytes + door.desk.base.bytes_under_way + door.desk.base.part_bytes
+    door.counters.memory = thread_memory(&door.desk)
     door.counters.base = door.desk.base.counters
     door.published.write(door.counters)
 
 
-cdef void _turn(ZkDoor* door) noexcept nogil:
+cdef void _turn(Desk* desk) noexcept nogil:
+    cdef ZkDoor* door = <ZkDoor*>desk
     cdef Mail* mail
     _look_at_state(door)
     connections_look(&door.desk.base)
@@ -204,25 +193,11 @@ cdef void _turn(ZkDoor* door) noexcept nogil:
 
 
 cdef void* _main(void* argument) noexcept nogil:
-    cdef ZkDoor* door = <ZkDoor*>argument
-    while not load_shared(&door.desk.base.is_closing):
-        connections_wait(&door.desk.base, _timeout_ms(door))
-        _turn(door)
-    connections_close_all(&door.desk.base)
-    desk_end(&door.desk)
+    thread_run(<Desk*>argument, _sleep_ms, _turn)
     return NULL
 
 
 # --- life -------------------------------------------------------------------------------------------------------------
-cdef void _limit(ZkDoor* door) noexcept nogil:
-    door.desk.base.limits.frame_bytes_max = ZK_FRAME_BYTES_MAX
-    door.desk.base.limits.part_bytes_max = max(door.desk.base.limits.bytes_under_way_max,
-                                               <uint64_t>(ZK_FRAME_BYTES_MAX + TUNE_READ_BYTES))
-    door.desk.base.limits.unread_ns = UNREAD_NS
-    door.desk.base.limits.unread_pressed_ns = UNREAD_PRESSED_NS
-    door.desk.base.limits.sweep_ns = TUNE_SWEEP_NS
-
-
 cdef uint32_t _port_of(const uint8_t* address, uint8_t length) noexcept nogil:
     cdef uint32_t port = 0
     cdef int i
@@ -241,13 +216,8 @@ cdef ZkDoor* zookeeper_create(Loop* loop, Accounts* accounts, const ConnectionLi
         free(door)
         return NULL
     door.desk.base.rules = zookeeper_rules()
-    door.desk.base.accounts = accounts
-    door.desk.base.audit_by = AUDIT_BY_DOORS
-    door.desk.base.audit_port = AUDIT_PORT_ZOOKEEPER
-    door.desk.base.limits = common[0]
+    thread_prepare(&door.desk, accounts, AUDIT_BY_DOORS, AUDIT_PORT_ZOOKEEPER, common, ZK_FRAME_BYTES_MAX, listener)
     door.limits = limits[0]
-    _limit(door)
-    door.desk.base.listener = listener
     door.address_length = address_length
     memcpy(door.address, address, address_length)
     door.port = _port_of(address, address_length)
