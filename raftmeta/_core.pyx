@@ -31,8 +31,8 @@ round and one write.
     FEED_MEMBERSHIP        stale                                     stale
 
     A FEED_REQUEST of an observer is answered by any member and by an observer that is fed itself. An observer takes
-    only FEED and FEED_MEMBERSHIP, and requests and answers without a promise (raft/feeds). PROPOSE and READ_INDEX of an observer that is
-    fed here go on to the leader.
+    only FEED and FEED_MEMBERSHIP, and requests and answers without a promise (raft/feeds). PROPOSE and READ_INDEX of
+    an observer that is fed here go on to the leader.
 
     A higher term is followed first (paper 5.1), but not for PRE_VOTE, a granted PRE_VOTE_RESPONSE, or a VOTE while a
     leader is heard. A leader's or candidate's message of a lower term is answered with ours; any other is stale.
@@ -86,11 +86,11 @@ from raftmeta.raft.rounds cimport (rounds_on_clock_jumped, rounds_on_entries, ro
 from raftmeta.raft.state cimport (FEEDS_MAX, Core, CoreConfig, broken, forward_target, has_own_commit, in_force, is_fed,
                                   is_removed, is_repairing, out_of_memory)
 from raftmeta.raft.transfer cimport transfer_begin, transfer_tick
-from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, FEED, FEED_MEMBERSHIP, FEED_REQUEST,
-                                  HEARTBEAT, HEARTBEAT_RESPONSE, MEMBERSHIP_PROPOSE, MESSAGE_WAITING, PRE_VOTE,
-                                  PRE_VOTE_RESPONSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE,
-                                  SNAPSHOT, TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState, Membership, Message,
-                                  Record, SnapshotPoint, index_t, member_id_t, term_t)
+from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, FEED, FEED_MEMBERSHIP,
+                                  FEED_REQUEST, HEARTBEAT, HEARTBEAT_RESPONSE, MEMBERSHIP_PROPOSE, MESSAGE_WAITING,
+                                  PRE_VOTE, PRE_VOTE_RESPONSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX,
+                                  READ_INDEX_RESPONSE, SNAPSHOT, TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, HardState,
+                                  Membership, Message, Record, SnapshotPoint, index_t, member_id_t, term_t)
 from raftmeta.status cimport (BAD_FIELD, FOREIGN_NODE, NO_LEADER, NO_MEMORY, NOT_FOUND, NOT_READY, OK, STALE,
                               status_t)
 

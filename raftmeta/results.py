@@ -220,12 +220,12 @@ class Problem(NamedTuple):
 class ObserverStatus(NamedTuple):
     """An observer that a node feeds. name: "" when the connection to it is gone. id: its incarnation.
 
-    index: where its log ended when it asked last; lag: entries that are committed here and that it had not then.
+    last: index where its log ended when it asked last; lag: entries that are committed here and that it had not then.
     """
 
     name: str
     id: int
-    index: int
+    last: int
     lag: int
 
 

@@ -598,7 +598,8 @@ cdef status_t _run_genesis(Engine* engine) noexcept nogil:
     return status
 
 
-# The membership that an observer's feeder told stands in no entry: files of the state need it (engine/snapshots/taking).
+# The membership that an observer's feeder told stands in no entry, and files of the state need it
+# (engine/snapshots/taking).
 cdef status_t _keep_first(Engine* engine, const Membership* membership) noexcept nogil:
     cdef Snapshots* snapshots = &engine.snapshots
     if snapshots.membership.size != 0 or membership.count == 0 or membership.index > engine.applying.applied:

@@ -9,10 +9,10 @@ from raftmeta.native.containers cimport Vec
 from raftmeta.native.intrinsics cimport load32
 from raftmeta.raft.record cimport RECORD_HEAD_BYTES, record_bytes, record_check
 from raftmeta.raft.types cimport (APPEND, APPEND_RESPONSE, ENTRY_REQUEST, ENTRY_RESPONSE, FEED, FEED_MEMBERSHIP,
-                                  FEED_REQUEST, HEARTBEAT, HEARTBEAT_RESPONSE, MEMBERSHIP_PROPOSE, PRE_VOTE, PRE_VOTE_RESPONSE,
-                                  PROPOSE, PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE, SNAPSHOT,
-                                  SNAPSHOT_RESPONSE, TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, Message, Record,
-                                  index_t, term_t)
+                                  FEED_REQUEST, HEARTBEAT, HEARTBEAT_RESPONSE, MEMBERSHIP_PROPOSE, PRE_VOTE,
+                                  PRE_VOTE_RESPONSE, PROPOSE, PROPOSE_RESPONSE, READ_INDEX, READ_INDEX_RESPONSE,
+                                  SNAPSHOT, SNAPSHOT_RESPONSE, TIMEOUT_NOW, TRANSFER, VOTE, VOTE_RESPONSE, Message,
+                                  Record, index_t, term_t)
 from raftmeta.status cimport BAD_FIELD, BAD_LENGTH, NO_MEMORY, OK, status_t
 from raftmeta.wire.msgpack cimport (PACK_BYTES_MAX, Reader, number_max, pack_array, pack_bool, pack_uint,
                                     read_array_max, read_bool, read_done, read_fail, read_uint, reader_over,

@@ -100,7 +100,7 @@ def test_a_hello_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
         {"version_min": 0},
         {"version_min": 3},
         {"genesis_state": 0},
-        {"genesis_state": 5},
+        {"genesis_state": 6},
         {"id": 0},
         {"boot": 2**63},
         {"membership": 2**63},

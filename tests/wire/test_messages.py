@@ -53,10 +53,13 @@ FIELDS: dict[str, list[str]] = {
     "ENTRY_REQUEST": ["flags", "index", "context"],
     "ENTRY_RESPONSE": ["flags", "reject", "index", "context", "count"],
     "MEMBERSHIP_PROPOSE": ["flags", "index", "context"],
+    "FEED_REQUEST": ["flags", "index", "log_term", "hint", "context"],
+    "FEED": [*_ANSWER, "index", "log_term", "commit", "hint", "context", "count"],
+    "FEED_MEMBERSHIP": ["flags", "index", "hint"],
 }
 # What version 2 added to a row.
 ADDED = {"HEARTBEAT": "lease_ms", "VOTE_RESPONSE": "lease_ms", "READ_INDEX_RESPONSE": "term", "TRANSFER": "term"}
-CARRY_RECORDS = {"APPEND", "PROPOSE", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE"}
+CARRY_RECORDS = {"APPEND", "PROPOSE", "ENTRY_RESPONSE", "MEMBERSHIP_PROPOSE", "FEED", "FEED_MEMBERSHIP"}
 WITHOUT_RECORDS = sorted(FIELDS.keys() - CARRY_RECORDS)
 
 
