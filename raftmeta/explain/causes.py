@@ -111,8 +111,8 @@ def _reigns(timeline: Timeline) -> list[Reign]:
 def _leader_changes(timeline: Timeline) -> Iterator[Incident]:
     reigns = _reigns(timeline)
     for number, (old, new) in enumerate(pairwise(reigns), start=1):
-        asked = timeline.of(new.node, *words.CAMPAIGN_KINDS, since_s=old.since_s, until_s=new.since_s)
-        last = _last_campaign(asked)
+        steps = (*words.CAMPAIGN_KINDS, words.BECAME_FOLLOWER)
+        last = _last_campaign(timeline.of(new.node, *steps, since_s=old.since_s, until_s=new.since_s))
         change = Change(
             timeline,
             old,
@@ -131,13 +131,16 @@ def _leader_changes(timeline: Timeline) -> Iterator[Incident]:
         )
 
 
-def _last_campaign(asked: list[Record]) -> Record | None:
-    """The record with which the campaign began that was won: its pre-vote, or its candidacy if it had none."""
-    if not asked:
+def _last_campaign(told: list[Record]) -> Record | None:
+    """The record with which the campaign began that was won: its pre-vote, or its candidacy if it had none.
+
+    told: records of one node of CAMPAIGN_KINDS and BECAME_FOLLOWER. A pre-vote before it followed again does not count.
+    """
+    while told and told[-1].kind == words.BECAME_FOLLOWER:
+        told = told[:-1]
+    if not told:
         return None
-    if len(asked) > 1 and asked[-2].kind == words.BECAME_PRE_CANDIDATE:
-        return asked[-2]
-    return asked[-1]
+    return told[-2] if len(told) > 1 and told[-2].kind == words.BECAME_PRE_CANDIDATE else told[-1]
 
 
 def _cause_of(change: Change) -> Cause:

@@ -16,7 +16,7 @@ def turn_ns(uint64_t turns):
     cdef Engine* engine = <Engine*>calloc(1, sizeof(Engine))
     cdef FlightRing ring
     cdef Recorder recorder
-    cdef uint64_t begun_ns, i
+    cdef uint64_t begun_ns, _count
     memset(&ring, 0, sizeof(FlightRing))
     memset(<void*>&recorder, 0, sizeof(Recorder))
     recorder.ring = &ring
@@ -24,7 +24,7 @@ def turn_ns(uint64_t turns):
         raise MemoryError
     with nogil:
         begun_ns = boot_now_ns()
-        for i in range(turns):
+        for _count in range(turns):
             recorder_seen(&recorder, begun_ns)
             recorder_turn(&recorder, engine)
         begun_ns = boot_now_ns() - begun_ns

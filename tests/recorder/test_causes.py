@@ -145,6 +145,18 @@ def test_a_transfer_names_its_target_and_an_end_behind_it() -> None:
     assert story.change() == ("certain", "a was stopped in order")
 
 
+def test_a_transfer_is_named_though_its_target_asked_in_vain_before() -> None:
+    """As one does that was cut off, and then heard the leader again."""
+    story = Story()
+    story.lead("a", 1, 2.0, followers="bc")
+    story.tell("b", 5.0, words.BECAME_PRE_CANDIDATE, MEMBERS["a"], 0, 0, 1)
+    story.tell("b", 6.0, words.BECAME_FOLLOWER, MEMBERS["a"], 0, 0, 1)
+    story.tell("a", 9.9, words.TRANSFER, MEMBERS["b"], 0, 0, 1)
+    story.tell("b", 10.0, words.BECAME_CANDIDATE, 0, 0, 0, 2)
+    story.lead("b", 2, 10.02)
+    assert story.change() == ("certain", "a was asked to transfer its lead to b")
+
+
 def test_a_transfer_to_another_is_not_the_cause() -> None:
     story = from_a_to_b()
     story.tell("a", 9.9, words.TRANSFER, MEMBERS["c"], 0, 0, 1)
