@@ -67,8 +67,12 @@ cdef bint _open(EtcdDoor* door, const EtcdCall* call, uint8_t operation) noexcep
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
-cdef void _append(EtcdDoor* door, uint8_t operation, const Bytes* first, const Bytes* second,
-                  uint8_t label=AUDIT_LABEL_KEY, uint64_t number=0) noexcept nogil:
+cdef void _append(EtcdDoor* door, uint8_t operation, const Bytes* first, const Bytes* second) noexcept nogil:
+    _append_as(door, operation, first, second, AUDIT_LABEL_KEY, 0)
+
+
+cdef void _append_as(EtcdDoor* door, uint8_t operation, const Bytes* first, const Bytes* second, uint8_t label,
+                     uint64_t number) noexcept nogil:
     cdef AuditItem item
     cdef size_t length
     memset(&item, 0, sizeof(item))
@@ -145,7 +149,7 @@ cdef void _append_number(EtcdDoor* door, uint8_t operation, const Bytes* message
     cdef Bytes nothing = bytes_of(NULL, 0)
     while pb_next(&reader):
         if reader.field == field and reader.number != 0:
-            _append(door, operation, &nothing, NULL, AUDIT_LABEL_LEASE, reader.number)
+            _append_as(door, operation, &nothing, NULL, AUDIT_LABEL_LEASE, reader.number)
 
 
 # The user or role that the message names first; then its role, or its permission.
@@ -153,9 +157,9 @@ cdef void _append_auth(EtcdDoor* door, uint8_t operation, const Bytes* message) 
     cdef Bytes name = _bytes_in(message, 1)
     cdef Bytes second = _bytes_in(message, 2)
     if name.length:
-        _append(door, operation, &name, NULL, AUDIT_LABEL_NAME)
+        _append_as(door, operation, &name, NULL, AUDIT_LABEL_NAME, 0)
     if operation == AUDIT_AUTH_BIND or operation == AUDIT_AUTH_UNBIND:
-        _append(door, operation, &second, NULL, AUDIT_LABEL_ROLE)
+        _append_as(door, operation, &second, NULL, AUDIT_LABEL_ROLE, 0)
     elif operation == AUDIT_AUTH_GRANT:
         _append_keys(door, &second, operation, operation, 2, 3)
     elif operation == AUDIT_AUTH_REVOKE:
