@@ -19,7 +19,7 @@ from tests.lint.sources import ROOT
 REPORTS = Path(__file__).parent / "reports"
 PAGE = ROOT / "docs" / "backends.md"
 BEGIN, END = "<!-- python -m tests.conformance.matrix --write -->\n", "<!-- end of the table -->\n"
-ORDER = ("embedded", "raft", "http", "zookeeper", "etcd", "pysyncobj")
+ORDER = ("embedded", "raft", "http", "zookeeper", "etcd", "consul", "cassandra", "pysyncobj")
 CONTRACT = "contract: "
 
 
