@@ -13,8 +13,8 @@ from typing import Any, Self
 import raftmeta
 from tests.kafka.codec import Reader, decode, encode, header_of_answer
 from tests.kafka.schema import messages
-from tests.node.nodes import QUICK
-from tests.processes.waiting import free_ports, wait_until
+from tests.node.doors import nodes_with_doors
+from tests.processes.waiting import wait_until
 
 LEVEL_OF_CONSUMER_GROUPS = 7
 WAIT_S = 30.0
@@ -34,28 +34,16 @@ def doors(
     **settings: Any,
 ) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
     """Ready nodes with a door each, and the ports of the doors. hosts: programs that keep records, by node."""
-    ports = free_ports(2 * len(names))
-    peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
-    at = dict(zip(names, ports[len(names) :], strict=True))
-    config = raftmeta.Config(**{**QUICK, **GROUPS, **settings})
-    with contextlib.ExitStack() as stack:
-        nodes = {}
-        for name in names:
-            node = raftmeta.Node(
-                name,
-                peers=peers,
-                data_dir=folder / name,
-                client_listen=client_listen,
-                kafka_listen=f"127.0.0.1:{at[name]}",
-                config=config,
-                tls=tls,
-                audit=audit,
-                kafka=(hosts or {}).get(name),
-            )
-            stack.callback(node.close, transfer=False)
-            nodes[name] = node.start()
-        for node in nodes.values():
-            node.ready(30)
+    with nodes_with_doors(
+        folder,
+        door="kafka_listen",
+        names=names,
+        settings={**GROUPS, **settings},
+        of_node={name: {"kafka": host} for name, host in (hosts or {}).items()},
+        client_listen=client_listen,
+        tls=tls,
+        audit=audit,
+    ) as (nodes, at):
         wait_until(
             lambda: all(node.status().feature_level >= LEVEL_OF_CONSUMER_GROUPS for node in nodes.values()),
             timeout_s=WAIT_S,

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import raftmeta
-from tests.node.nodes import QUICK
-from tests.processes.waiting import free_ports
+from tests.node.doors import nodes_with_doors
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN = 1, 2, 3, 4, 5, 8
 SYNC, PING, CLOSE, SET_WATCHES, ADD_WATCH, REMOVE_WATCHES = 9, 11, -11, 101, 106, 18
@@ -34,27 +33,10 @@ def doors(
     **settings: Any,
 ) -> Iterator[tuple[dict[str, raftmeta.Node], dict[str, int]]]:
     """Ready nodes with a door each, and the ports of the doors."""
-    ports = free_ports(2 * len(names))
-    peers = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
-    at = dict(zip(names, ports[len(names) :], strict=True))
-    config = raftmeta.Config(**{**QUICK, **settings})
-    with contextlib.ExitStack() as stack:
-        nodes = {}
-        for name in names:
-            node = raftmeta.Node(
-                name,
-                peers=peers,
-                data_dir=folder / name,
-                zookeeper_listen=f"127.0.0.1:{at[name]}",
-                config=config,
-                tls=tls,
-                audit=audit,
-            )
-            stack.callback(node.close, transfer=False)
-            nodes[name] = node.start()
-        for node in nodes.values():
-            node.ready(30)
-        yield nodes, at
+    with nodes_with_doors(
+        folder, door="zookeeper_listen", names=names, settings=settings, tls=tls, audit=audit
+    ) as made:
+        yield made
 
 
 def text(value: bytes) -> bytes:
