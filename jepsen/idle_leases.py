@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import raftmeta
@@ -69,7 +69,8 @@ def watch_leases(
     It ends early when a lease is overdue. is_holder_alive: a planted mistake: the holder does not die. Return also how
     often the lead moved.
     """
-    with Cluster(["a", "b", "c", HOLDER], folder=folder) as cluster:
+    config = replace(TEST_CONFIG, leases_end_with_process=False)  # the holder's death is proved otherwise
+    with Cluster(["a", "b", "c", HOLDER], config=config, folder=folder) as cluster:
         keys = [f"lease/{number}" for number in range(leases)]
         asked_ns, held = {}, []
         for key in keys:

@@ -10,6 +10,8 @@ from typing import Any
 import raftmeta
 from tests.processes.waiting import free_ports, wait_until
 
+LEVEL_OF_PROCESSES = 7
+
 MIB = 1024 * 1024
 QUICK: dict[str, Any] = {
     "heartbeat_s": 0.03,
@@ -68,6 +70,13 @@ def without_quorum(folder: Path, **settings: Any) -> Iterator[raftmeta.Node]:
         nodes["c"].close(transfer=False)
         wait_until(lambda: not nodes["a"].status().leader, timeout_s=30, what="the last member to notice")
         yield nodes["a"]
+
+
+def settle(nodes: dict[str, raftmeta.Node]) -> None:
+    """Until the log has whose the session of each node is: from then on its commands are proposed at once."""
+    for name, node in nodes.items():
+        wait_until(lambda: node.status().feature_level >= LEVEL_OF_PROCESSES, timeout_s=30, what="the level")  # noqa: B023
+        node.put(f"settled/{name}", b"")
 
 
 def leader_of(nodes: dict[str, raftmeta.Node]) -> raftmeta.Node:

@@ -15,7 +15,7 @@ import uvloop
 import raftmeta
 from raftmeta import aio
 from raftmeta.faults import LinkFault, set_link_faults
-from tests.node.nodes import make_nodes, one_node, running, without_quorum
+from tests.node.nodes import make_nodes, one_node, running, settle, without_quorum
 from tests.processes.waiting import wait_until
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -339,6 +339,7 @@ def test_time_outs_tell_the_fate(run: Run, tmp_path: Path) -> None:
 
 def test_an_unknown_outcome_goes_on(run: Run, tmp_path: Path) -> None:
     async def main(nodes: dict[str, raftmeta.Node]) -> None:
+        settle(nodes)
         leader = next(node for node in nodes.values() if node.status().is_leader)
         others = [node for node in nodes.values() if node is not leader]
         for node in others:

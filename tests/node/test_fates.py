@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import raftmeta
-from tests.node.nodes import make_nodes, one_node, running, without_quorum
+from tests.node.nodes import make_nodes, one_node, running, settle, without_quorum
 from tests.processes.waiting import wait_until
 
 
@@ -45,6 +45,7 @@ def test_a_time_out_of_zero_does_not_wait(lonely: raftmeta.Node) -> None:
 def test_an_operation_that_was_proposed_has_an_unknown_outcome_and_a_ticket(tmp_path: Path) -> None:
     """Its ticket goes on with the same operation, which is applied once."""
     with running(tmp_path) as nodes:
+        settle(nodes)
         leader = next(node for node in nodes.values() if node.status().is_leader)
         others = [node for node in nodes.values() if node is not leader]
         for node in others:

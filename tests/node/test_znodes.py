@@ -31,7 +31,7 @@ from raftmeta.operations import (
 from tests.client.nodes import serving
 from tests.metastore.faces import Driven
 from tests.metastore.gate import Gate
-from tests.node.nodes import leader_of, running
+from tests.node.nodes import leader_of, running, settle
 from tests.processes.waiting import wait_until
 
 FACES = ("node", "aio.Node", "client", "aio.Client")
@@ -279,6 +279,7 @@ def test_a_command_that_came_early_goes_again(tmp_path: Path) -> None:
     forwards B, which names A. Check: B is in the log first, and yet both are answered as if A had come first.
     """
     with running(tmp_path) as nodes, contextlib.closing(EventLoop()) as loop:
+        settle(nodes)
         leader = leader_of(nodes).name
         follower = next(node for name, node in nodes.items() if name != leader)
         face = loop.call(follower.aio)

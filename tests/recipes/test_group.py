@@ -234,7 +234,7 @@ def test_a_member_cut_off_is_told_before_others_see_it_go(tmp_path: Path, face: 
 
 def test_an_owner_rejoins_after_its_crash_at_once_and_fences_its_old_life(tmp_path: Path) -> None:
     """The old lease has an hour left; the place is taken over, others conflict still, and the old fence is refused."""
-    with running(tmp_path) as nodes:
+    with running(tmp_path, leases_end_with_process=False) as nodes:
         old = nodes["a"].group("g", ttl_s=3600).join("x", b"old")
         crash(nodes["a"])
         other = nodes["b"].group("g", ttl_s=3600)

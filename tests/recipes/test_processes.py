@@ -147,17 +147,18 @@ def test_a_leader_killed_is_replaced_within_its_lease(cluster: Cluster) -> None:
     wait_leader(third, "first")
 
 
-def test_a_member_killed_joins_again_at_once(cluster: Cluster) -> None:
+def test_a_member_killed_joins_again_at_once(tmp_path: Path) -> None:
     """Its old lease has an hour left, and nobody else may have its place meanwhile."""
-    first, second, _ = cluster.nodes.values()
-    epoch = first.call(join, "broker-1", 3600.0)
-    first.kill()
-    with pytest.raises(RemoteError) as refused:
-        second.call(join, "broker-1", 3600.0)
-    assert refused.value.kind == "IdConflict"
-    start_again(first)
-    assert first.call(join, "broker-1", 3600.0) > epoch
-    assert second.call(members, 3600.0) == {"broker-1": first.name.encode()}
+    with Cluster(tmp_path, leases_end_with_process=False) as cluster:
+        first, second, _ = cluster.nodes.values()
+        epoch = first.call(join, "broker-1", 3600.0)
+        first.kill()
+        with pytest.raises(RemoteError) as refused:
+            second.call(join, "broker-1", 3600.0)
+        assert refused.value.kind == "IdConflict"
+        start_again(first)
+        assert first.call(join, "broker-1", 3600.0) > epoch
+        assert second.call(members, 3600.0) == {"broker-1": first.name.encode()}
 
 
 def test_a_host_that_holds_the_gil_keeps_its_lead(cluster: Cluster) -> None:
