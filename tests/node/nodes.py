@@ -79,6 +79,16 @@ def settle(nodes: dict[str, raftmeta.Node]) -> None:
         node.put(f"settled/{name}", b"")
 
 
+def agree(nodes: dict[str, raftmeta.Node]) -> bool:
+    """Whether all have one state, when all have applied the same entries. Those without a revision count, too."""
+
+    def told() -> set[str] | None:
+        found = [node.status() for node in nodes.values()]
+        return {one.state_hash for one in found} if len({one.applied for one in found}) == 1 else None
+
+    return len(wait_until(told, timeout_s=20, what="all to have applied the same")) == 1
+
+
 def leader_of(nodes: dict[str, raftmeta.Node]) -> raftmeta.Node:
     """The node that leads and that all running ones follow."""
 

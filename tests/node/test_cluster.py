@@ -10,7 +10,7 @@ import pytest
 import raftmeta
 from raftmeta.faults import abort
 from raftmeta.native import marks
-from tests.node.nodes import MIB, QUICK, leader_of, make_nodes, running
+from tests.node.nodes import MIB, QUICK, agree, leader_of, make_nodes, running
 from tests.processes.waiting import wait_until
 
 
@@ -29,7 +29,7 @@ def test_all_nodes_agree_on_the_state(tmp_path: Path) -> None:
         wait_until(
             lambda: all(node.status().revision >= last for node in nodes.values()), timeout_s=20, what="all to apply"
         )
-        assert len({(node.status().revision, node.status().state_hash) for node in nodes.values()}) == 1
+        assert agree(nodes)
 
 
 def test_writes_go_on_when_the_leader_is_closed(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_members_with_other_settings_agree(tmp_path: Path) -> None:
         wait_until(
             lambda: all(node.status().revision == last for node in nodes.values()), timeout_s=20, what="all to apply"
         )
-        assert len({node.status().state_hash for node in nodes.values()}) == 1
+        assert agree(nodes)
 
 
 def test_threads_write_together(tmp_path: Path) -> None:
