@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from jepsen.client import Client
 
 TTL_S = 1.0  # of leases: short, so that many of them expire while a fault lasts
 
+Ask = Callable[[str], Awaitable[Any]]  # about one key
 Grant = tuple[tuple[str, ...], str]  # rights, and the prefix of the keys over which
 
 
@@ -36,6 +38,11 @@ class Workload(ABC):
     @abstractmethod
     async def step(self) -> None:
         """Ask once. Called whenever it is this client's turn; what is held may be kept from step to step."""
+
+    async def one_of(self, key: str, *shares: tuple[float, Ask]) -> None:
+        """Ask one of these about the key. Each stands with the share of steps that it and those before it have."""
+        choice = self.client.random.random()
+        await next(ask for share, ask in shares if choice < share)(key)
 
     async def follow(self) -> None:  # noqa: B027  # most follow nothing
         """What goes on beside the steps until it is cancelled, such as a watch. By default nothing."""

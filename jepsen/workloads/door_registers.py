@@ -25,13 +25,7 @@ class ZookeeperRegister(DoorWorkload):
 
     async def act(self) -> None:
         key = f"{self.client.prefix()}{self.client.random.randrange(NODES)}"
-        choice = self.client.random.random()
-        if choice < 0.4:
-            await self._read(key)
-        elif choice < 0.75:
-            await self._write(key)
-        else:
-            await self._cas(key)
+        await self.one_of(key, (0.4, self._read), (0.75, self._write), (1.0, self._cas))
 
     async def _read(self, key: str) -> None:
         async def act() -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from abc import abstractmethod
 from contextlib import aclosing
 from typing import Any
 
@@ -39,9 +40,9 @@ class EtcdWorkload(Workload):
             self.session.move()
         await self.act()
 
+    @abstractmethod
     async def act(self) -> None:
         """Ask once, by self.session."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         await self.session.close()
@@ -58,13 +59,7 @@ class EtcdRegister(EtcdWorkload):
 
     async def act(self) -> None:
         key = f"{self.client.prefix()}{self.client.random.randrange(2)}"
-        choice = self.client.random.random()
-        if choice < 0.4:
-            await self._read(key)
-        elif choice < 0.75:
-            await self._write(key)
-        else:
-            await self._cas(key)
+        await self.one_of(key, (0.4, self._read), (0.75, self._write), (1.0, self._cas))
 
     async def _read(self, key: str) -> Any:
         async def act() -> Answer:
@@ -305,13 +300,7 @@ class EtcdWatch(EtcdWorkload):
 
     async def act(self) -> None:
         key = f"{self.client.prefix()}{self.client.random.randrange(KEYS)}"
-        choice = self.client.random.random()
-        if choice < 0.65:
-            await self._put(key)
-        elif choice < 0.8:
-            await self._delete(key)
-        else:
-            await self._get(key)
+        await self.one_of(key, (0.65, self._put), (0.8, self._delete), (1.0, self._get))
 
     async def _put(self, key: str) -> None:
         value = self.client.new_value()

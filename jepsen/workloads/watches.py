@@ -35,13 +35,7 @@ class Watch(Workload):
 
     async def step(self) -> None:
         key = f"{self.client.prefix()}{self.client.random.randrange(KEYS)}"
-        choice = self.client.random.random()
-        if choice < 0.65:
-            await self._put(key)
-        elif choice < 0.8:
-            await self._delete(key)
-        else:
-            await self._get(key)
+        await self.one_of(key, (0.65, self._put), (0.8, self._delete), (1.0, self._get))
 
     async def _put(self, key: str) -> None:
         value = self.client.new_value()

@@ -55,7 +55,7 @@ def etcd_command(name: str, data: Path, client: str, peers: Mapping[str, str]) -
 
 
 def etcd_status(address: str) -> dict[str, Any]:
-    """What a server says of itself; empty while it does not answer."""
+    """The status that a server tells; empty while it does not answer."""
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=ASK_S)
     try:

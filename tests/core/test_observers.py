@@ -312,7 +312,7 @@ def test_an_observer_that_starts_again_goes_on_where_it_ended() -> None:
 
 
 def test_an_observer_hears_of_a_new_leader() -> None:
-    """What waits at the observer is proposed to the new leader by its callers, who look at leader and term."""
+    """The callers look at leader and term, and propose waiting commands of the observer to the new leader."""
     cluster = observed(3)
     cluster.elect(2)
     rest(cluster, TIMEOUT + 4)

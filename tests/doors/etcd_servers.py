@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conformance.etcd_cluster import etcd_command, etcd_status
-from tests.doors.servers import MEMBERS, START_S, NodeServers, Servers
+from tests.doors.servers import MEMBERS, START_S, NodeServers, ProgramServers, Servers
 from tests.processes.program import Program
 from tests.processes.waiting import wait_until
 
@@ -32,7 +32,7 @@ class _EtcdProtocol(Servers):
         )
 
 
-class EtcdServers(_EtcdProtocol):
+class EtcdServers(_EtcdProtocol, ProgramServers):
     """A real cluster."""
 
     name = "etcd"
@@ -45,32 +45,6 @@ class EtcdServers(_EtcdProtocol):
             Program(etcd_command(name, folder / name, address, peers), log=folder / f"{name}.log")
             for name, address in zip(peers, self.addresses, strict=True)
         ]
-
-    def start_all(self) -> None:
-        for program in self.programs:
-            program.start()
-
-    def kill(self, number: int) -> None:
-        self.programs[number].kill()
-
-    def begin_restart(self, number: int) -> None:
-        self.programs[number].start()
-
-    def pause(self, number: int) -> None:
-        self.programs[number].pause()
-
-    def resume(self, number: int) -> None:
-        self.programs[number].resume()
-
-    def kill_all(self) -> None:
-        for program in self.programs:
-            program.kill()
-
-    def pids(self) -> list[int]:
-        return [program.pid for program in self.programs if program.is_alive]
-
-    def logs(self) -> str:
-        return "\n".join(f"--- {program.log.name}\n{program.log_tail()}" for program in self.programs)
 
 
 class EtcdNodes(NodeServers, _EtcdProtocol):

@@ -139,7 +139,39 @@ class Servers(ABC):
         self.kill_all()
 
 
-class ZooKeeperServers(Servers):
+class ProgramServers(Servers):
+    """Servers that are programs of others. programs: one for each, by number."""
+
+    programs: list[Program]
+
+    def start_all(self) -> None:
+        for program in self.programs:
+            program.start()
+
+    def kill(self, number: int) -> None:
+        self.programs[number].kill()
+
+    def begin_restart(self, number: int) -> None:
+        self.programs[number].start()
+
+    def pause(self, number: int) -> None:
+        self.programs[number].pause()
+
+    def resume(self, number: int) -> None:
+        self.programs[number].resume()
+
+    def kill_all(self) -> None:
+        for program in self.programs:
+            program.kill()
+
+    def pids(self) -> list[int]:
+        return [program.pid for program in self.programs if program.is_alive]
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {program.log.name}\n{program.log_tail()}" for program in self.programs)
+
+
+class ZooKeeperServers(ProgramServers):
     """A real ensemble; with one member a stand-alone server.
 
     settings: lines of zoo.cfg. properties: Java system properties. class_path: of the server, by default from Maven.
@@ -186,32 +218,6 @@ class ZooKeeperServers(Servers):
             command = [java(), f"-Xmx{heap}", *java_options, *options, "-cp", class_path or ZOOKEEPER.class_path()]
             command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(configuration)]
             self.programs.append(Program(command, log=folder / f"zookeeper{number}.log"))
-
-    def start_all(self) -> None:
-        for program in self.programs:
-            program.start()
-
-    def kill(self, number: int) -> None:
-        self.programs[number].kill()
-
-    def begin_restart(self, number: int) -> None:
-        self.programs[number].start()
-
-    def pause(self, number: int) -> None:
-        self.programs[number].pause()
-
-    def resume(self, number: int) -> None:
-        self.programs[number].resume()
-
-    def kill_all(self) -> None:
-        for program in self.programs:
-            program.kill()
-
-    def pids(self) -> list[int]:
-        return [program.pid for program in self.programs if program.is_alive]
-
-    def logs(self) -> str:
-        return "\n".join(f"--- {program.log.name}\n{program.log_tail()}" for program in self.programs)
 
 
 class NodeServers(Servers):

@@ -23,15 +23,15 @@ class EtcdLie(Lie):
     """None: the proxy is honest. One object for one connection; what lies remember longer stands in the class."""
 
     def ask(self, path: str, fields: Fields) -> Fields:
-        """What the door is asked."""
+        """Return the request for the door."""
         return fields
 
     def answer(self, path: str, fields: Fields, answer: Fields) -> Fields:
-        """What the client is told. fields: what it asked."""
+        """Return the answer for the client. fields: of its request."""
         return answer
 
     def told(self, answer: bytes) -> list[bytes]:
-        """What the client is told instead of an answer of a watch, a line."""
+        """Return the line for the client instead of a watch's answer."""
         return [answer]
 
 

@@ -1,4 +1,4 @@
-"""What is a proof that a peer's process is gone, and what is none (docs/leases.md "When the process is gone")."""
+"""Proofs that a peer's process is gone, and signs that prove nothing (docs/leases.md "When the process is gone")."""
 
 from __future__ import annotations
 
