@@ -90,6 +90,24 @@ def test_a_user_proves_its_password_and_the_door_proves_that_it_knows_it(port: i
         assert Member(client, "mine-1").join() == 0
 
 
+def test_a_door_that_served_before_there_were_rights_goes_on_at_once(tmp_path: Path) -> None:
+    """Init: the door has a session with its node. Act: turn rights on. Check: the first command is done.
+
+    The session had no owner until the door's next look at its connections, so commands were refused for up to a second.
+    """
+    with doors(tmp_path, session_ttl_s=600.0) as (nodes, at):
+
+        def is_served() -> bool:
+            with RawClient(at["a"]) as client:
+                return Member(client, "before").join() == 0
+
+        wait_until(is_served, timeout_s=START_S, what="the door to serve")
+        found_users(nodes["a"])
+        with RawClient(at["a"]) as client:
+            assert scram(client, "ann", PASSWORD) == (0, True)
+            assert Member(client, "mine-1").join() == 0
+
+
 @pytest.mark.parametrize("user", ["ann", "nobody"])
 def test_a_wrong_password_and_an_unknown_user_are_told_alike(port: int, user: str) -> None:
     with RawClient(port) as client:

@@ -80,6 +80,7 @@ cdef struct Desk:
     uint64_t opening            # id of the one that is being opened; 0: none
     uint64_t open_ns            # when it was asked for last
     bint is_opening             # that is under way
+    bint has_rights             # rights are configured, and the session is renewed for it
     uint64_t next_sequence
     uint64_t lowest             # unanswered sequence
     Ring[uint8_t] answered      # from `lowest` on

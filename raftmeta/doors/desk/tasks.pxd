@@ -37,10 +37,8 @@ cdef void sequence_done(Desk* desk, const DeskTask* task) noexcept nogil
 # NULL. NO_MEMORY, and what command_encode says.
 cdef status_t command_submit(Desk* desk, Connection* connection, uint8_t kind, const Bytes* frame, bint is_urgent,
                              DeskTask** made) noexcept nogil
-# Once a turn: open it, or once in a while renew it.
+# Once a turn: open it, or renew it once in a while, and when rights are configured.
 cdef void desk_session_tend(Desk* desk) noexcept nogil
-# Rights were configured: the session is renewed at once, so that it is known as the node's own.
-cdef void desk_session_own(Desk* desk) noexcept nogil
 # TASK_OPEN is back. False: the session is gone, and another id is opened next.
 cdef bint desk_session_opened(Desk* desk, const DeskTask* task) noexcept nogil
 # A command was told that the session has ended.

@@ -11,9 +11,12 @@ from libc.string cimport memcpy, memset
 from raftmeta.connections.accounts_state cimport account_drop, account_hold
 from raftmeta.connections.state cimport NOWHERE, bytes_begin, bytes_end
 from raftmeta.doors.desk.state cimport STAGE_DONE, STAGE_UNDER_WAY, STAGE_WAITS, TASK_OPEN, bytes_of, task_payload
+from raftmeta.doors.desk.users cimport users_hold
 from raftmeta.engine.submission cimport SUBMIT_CLIENT_COMMAND, submission_create, submission_payload
 from raftmeta.loop.loop cimport loop_submit
 from raftmeta.loop.tickets cimport ticket_create, ticket_drop
+from raftmeta.machine.rights cimport rights_drop
+from raftmeta.machine.rights_state cimport RightsTable
 from raftmeta.machine.state cimport LEVEL_OF_RIGHTS
 from raftmeta.status cimport NO_MEMORY, OK, OVERLOADED, SESSION_UNKNOWN
 from raftmeta.wire.commands cimport (COMMAND_SESSION_OPEN, SPEAKER_NODE, SPEAKER_NONE, command_clear, command_encode)
@@ -202,12 +205,24 @@ cdef void _give_back(Desk* desk, uint64_t sequence) noexcept nogil:
     desk.next_sequence = sequence
 
 
+# A session from before rights were configured has no owner, and while they are on nothing is done in it
+# (machine/rights_decide). So it is renewed in the turn that sees them first, before any command of that turn.
+cdef void _see_rights(Desk* desk) noexcept nogil:
+    cdef RightsTable* table = users_hold(desk)
+    if table != NULL:
+        rights_drop(table)
+        desk.has_rights = True
+        desk.open_ns = 0
+
+
 cdef void desk_session_tend(Desk* desk) noexcept nogil:
     cdef Submission what = submission_of(SUBMIT_CLIENT_COMMAND)
     cdef Bytes nothing = bytes_of(NULL, 0)
     cdef Bytes payload
     cdef DeskTask* task
     cdef uint64_t pause_ns = TUNE_OPEN_AGAIN_NS
+    if not desk.has_rights:
+        _see_rights(desk)
     if desk.session != 0:
         pause_ns = desk.desk_limits.session_ttl_ms * 1_000_000 // RENEWALS_PER_TTL
     if desk.is_opening or (desk.open_ns != 0 and desk.base.now_ns - desk.open_ns < pause_ns):
@@ -238,12 +253,6 @@ cdef void desk_session_tend(Desk* desk) noexcept nogil:
         task_free(desk, task)
         return
     desk.is_opening = True
-
-
-# A session from before rights were configured has no owner, and while they are on nothing is done in it
-# (machine/rights_decide). Its next renewal would come after a quarter of its time to live.
-cdef void desk_session_own(Desk* desk) noexcept nogil:
-    desk.open_ns = 0
 
 
 cdef bint desk_session_opened(Desk* desk, const DeskTask* task) noexcept nogil:

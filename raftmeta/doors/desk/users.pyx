@@ -5,7 +5,6 @@ from libc.string cimport memcpy
 
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN, connection_in
-from raftmeta.doors.desk.tasks cimport desk_session_own
 from raftmeta.loop.loop cimport loop_enter, loop_leave
 from raftmeta.machine.rights cimport rights_drop, rights_hold
 from raftmeta.machine.rights_state cimport RIGHT_ADMIN
@@ -92,8 +91,6 @@ cdef void users_look(Desk* desk, const Speaker* (*speaker_of)(const Connection* 
     cdef uint32_t place
     if table == NULL:
         return
-    if seen[0] == 0:
-        desk_session_own(desk)
     if table.revision != seen[0] and table.is_enabled:
         for place in range(desk.base.limits.connections_max):
             connection = connection_in(&desk.base, place)

@@ -6,7 +6,6 @@ from libc.string cimport memcpy
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.desk.tasks cimport desk_session_own
 from raftmeta.doors.desk.users cimport users_hold, users_may
 from raftmeta.doors.kafka.audit cimport audit_blocks
 from raftmeta.doors.kafka.protocol cimport (KAFKA_COORDINATOR_NOT_AVAILABLE, KAFKA_GROUP_AUTHORIZATION_FAILED,
@@ -94,8 +93,6 @@ cdef void access_look(KafkaDoor* door) noexcept nogil:
     if table == NULL:
         return
     revision = table.revision
-    if door.rights_revision == 0:
-        desk_session_own(&door.desk)
     if revision != door.rights_revision and table.is_enabled:
         for place in range(door.desk.base.limits.connections_max):
             connection = &door.connections[place]

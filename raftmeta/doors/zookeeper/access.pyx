@@ -6,7 +6,6 @@ from libc.string cimport memcpy
 from raftmeta.connections.connections cimport connection_fail
 from raftmeta.connections.state cimport CONNECTION_OPEN
 from raftmeta.doors.desk.state cimport bytes_of
-from raftmeta.doors.desk.tasks cimport desk_session_own
 from raftmeta.doors.zookeeper.auth cimport speaker_identities
 from raftmeta.doors.zookeeper.state cimport ROOT_BYTES_MAX
 from raftmeta.doors.zookeeper.texts cimport text_is
@@ -103,8 +102,6 @@ cdef void access_look(ZkDoor* door) noexcept nogil:
         rights_drop(table)
     if revision == door.rights_revision:
         return
-    if door.rights_revision == 0:
-        desk_session_own(&door.desk)
     door.rights_revision = revision
     for place in range(door.desk.base.limits.connections_max):
         if door.connections[place].base.state == CONNECTION_OPEN and not access_allows(door, &door.connections[place]):
