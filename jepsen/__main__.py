@@ -43,6 +43,7 @@ def main() -> None:
 
 @main.command()
 @click.option("--nodes", type=click.Choice(["3", "5"]), default="3", show_default=True, help="Founding members.")
+@click.option("--observers", type=int, default=0, show_default=True, help="Nodes beside them that hold no place.")
 @click.option(
     "--workload", default="register", show_default=True, help="A name, several with commas, zookeeper, etcd, or all."
 )
@@ -61,10 +62,11 @@ def main() -> None:
     help="How ZooKeeper doors serve reads.",
 )
 @click.option("--secure", "is_secure", is_flag=True, help="With TLS, rights and encryption at rest.")
-@click.option("--plant", type=click.Choice(["", *PLANTED]), default="", help="A mistake that a secure run must find.")
+@click.option("--plant", type=click.Choice(["", *PLANTED]), default="", help="A mistake that the run must find.")
 @click.option("--report/--no-report", "is_reported", default=True, help="Check once more on Spark, and draw a report.")
 def run(
     nodes: str,
+    observers: int,
     workload: str,
     nemesis: str,
     time_s: float,
@@ -83,6 +85,7 @@ def run(
     try:
         plan = Plan.check(
             nodes=int(nodes),
+            observers=observers,
             workload=workload,
             nemesis=nemesis,
             time_s=time_s,
@@ -229,6 +232,8 @@ def _told_in_words() -> Iterator[None]:
 
 
 def _lacks(nemesis: type[Nemesis]) -> str:
+    if nemesis.needs_observers:
+        return nemesis.requires() or "only with --observers"
     return nemesis.requires() or ("only with --secure" if nemesis.needs_papers else "")
 
 

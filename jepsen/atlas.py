@@ -75,11 +75,24 @@ class Atlas:
                 name for name in self._cluster.answering() if self._cluster.nodes[name].report["role"] == "leader"
             ]
             return tuple(primaries) if primaries and set(primaries) <= set(free) else None
+        if word in ("observer", "observers", "feeder"):
+            return self._beside_voters(word)
         most = len(voters) // 2 + 1
         count = {"none": 0, "one": 1, "minority": max(len(voters) - most, 1), "majority": most, "all": len(voters)}[
             word
         ]
         return tuple(self._random.sample(free, count)) if count <= len(free) else None
+
+    def _beside_voters(self, word: Target) -> tuple[str, ...] | None:
+        """Observers that are free, or a node that feeds one: a member or another observer."""
+        free = [name for name in self._cluster.observers if name not in self._held()]
+        if word == "observers":
+            return tuple(free) if free and len(free) == len(self._cluster.observers) else None
+        if word == "feeder":
+            fed = [self._cluster.nodes[name] for name in self._cluster.observers]
+            feeders = {node.report["feeder"] for node in fed if node.is_answering} - {"", *self._held()}
+            free = [name for name in sorted(feeders) if name in self._cluster.nodes]
+        return (self._random.choice(free),) if free else None
 
     def _held(self) -> set[str]:
         """Nodes whose process is in somebody's hands; who changes members has all spares."""

@@ -5,7 +5,7 @@ calls `ask` and `close` in it, `stop_asking` of jepsen/workers.py, and `hold_gil
 
 In a secure run it has TLS and encryption at rest. A lie is a mistake that is planted to see whether the run finds it: a
 node is `deaf` to changes of its certificates, `lenient` with revoked ones, goes on with its first key (`keyless`), or
-turns no rights on (`open`).
+turns no rights on (`open`). Lies of observers are in jepsen/observing.py.
 
 It ends with EXIT_NODE_STOPPED when its node had to stop (Fatal), and keeps the files.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import raftmeta
+from jepsen.observing import lying
 from jepsen.workers import Slot, Workers
 from tests.processes.child import Parent
 
@@ -44,6 +45,8 @@ class Program:
         self.node = raftmeta.Node(
             settings["name"],
             peers=settings["peers"],
+            role=settings["role"],
+            seeds=settings["seeds"],
             data_dir=settings["folder"],
             listen=settings["listen"],
             client_listen=settings["client_listen"],
@@ -78,7 +81,7 @@ class Program:
     def _make_workers(self) -> Workers:
         settings = self._settings
         return Workers(
-            lambda _workload: self.face,
+            lambda _workload: lying(self.face, self.lies if settings["role"] == "observer" else ()),
             [Slot(**slot) for slot in settings["slots"]],
             spools=Path(settings["spools"]),
             name=settings["name"],

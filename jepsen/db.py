@@ -76,7 +76,8 @@ class Brokers:
     """All brokers. As a context it leaves no process, control group or resource behind.
 
     keeper: takes away what is made. id: of the run, for the names of that. run: its folder. founders: the members that
-    it begins with; spares: names that membership changes may add. data: where the brokers keep their folders.
+    it begins with; spares: names that membership changes may add; observers: nodes without a place in the membership.
+    data: where the brokers keep their folders.
     settings: of raftmeta.Config. slots: of the callers inside each broker. papers: of a secure run; None: it is plain.
     lies: mistakes that every broker makes (jepsen/broker.py). doors: protocols of the doors that each broker has.
     clients: processes that ask from outside.
@@ -99,6 +100,7 @@ class Brokers:
         papers: Papers | None = None,
         lies: Sequence[str] = (),
         doors: Collection[str] = (),
+        observers: Sequence[str] = (),
     ) -> None:
         self._doors = frozenset(doors)
         self.papers = papers
@@ -108,9 +110,10 @@ class Brokers:
         self.keeper = keeper
         self.founders = tuple(founders)
         self.spares = tuple(spares)
+        self.observers = tuple(observers)
         self.nodes = {
             name: BrokerProcess(name, run=run, launcher=network.launcher(name), data=data)
-            for name in (*founders, *spares)
+            for name in (*founders, *spares, *observers)
         }
         self.routes: dict[Direction, str] = {}
         self.id = id
@@ -159,11 +162,15 @@ class Brokers:
         A spare that is not one of them waits to be added. Returns before it is ready.
         """
         node = self.nodes[name]
+        is_observer = name in self.observers
         known = {name, *(self.founders if peers is None else peers)}
+        seeds = {*self.founders, *self.observers} - {name} if is_observer else set()
         node.arguments = (
             {
                 "name": name,
-                "peers": {peer: self.reach(name, peer) for peer in sorted(known)},
+                "role": "observer" if is_observer else "member",
+                "peers": None if is_observer else {peer: self.reach(name, peer) for peer in sorted(known)},
+                "seeds": [f"{seed}={self.reach(name, seed)}" for seed in sorted(seeds)],
                 "listen": self.network.address(name),
                 "client_listen": self.network.client_address(name),
                 "doors": {f"{one}_listen": self.network.door_address(name, one) for one in sorted(self._doors)},
@@ -187,18 +194,19 @@ class Brokers:
         return self.routes.get((source, target), self.network.address(target))
 
     def start_all(self) -> None:
-        """Start all founders, and wait until the cluster is there."""
-        for name in self.founders:
-            self.start(name)
-        for name in self.founders:
-            self.wait_ready(name)
+        """Start all founders and observers, and wait until the cluster is there."""
+        for names in (self.founders, self.observers):
+            for name in names:
+                self.start(name)
+            for name in names:
+                self.wait_ready(name)
 
     def ask(self, verb: str, *, arguments: dict[str, Any], timeout_s: float = WAIT_S) -> Any:
         """Call a verb about members on the leader if there is one, else on any member that answers.
 
         Raises RemoteError, ProcessGone, TimeoutError; WaitFailed when nobody answers.
         """
-        asked = self.leader() or next(iter(self.answering()), None)
+        asked = self.leader() or next((name for name in self.answering() if name not in self.observers), None)
         if asked is None:
             raise WaitFailed(f"{verb}: no member answers")
         return self.nodes[asked].call(broker.ask, verb, arguments, timeout_s=timeout_s)
@@ -246,11 +254,12 @@ class Brokers:
         self.wait_for(lambda: node.is_answering and node.report["is_ready"], f"{name} to be ready", timeout_s=timeout_s)
 
     def wait_converged(self, *, timeout_s: float = WAIT_S) -> None:
-        """Until all voters answer, are ready and have applied the same, with the same state."""
+        """Until all voters and observers answer, are ready and have applied the same, with the same state."""
 
         def is_converged() -> bool:
-            reports = [self.nodes[name].report for name in self.voters() if self.nodes[name].is_answering]
-            if len(reports) < len(self.voters()) or not all(report["is_ready"] for report in reports):
+            names = (*self.voters(), *self.observers)
+            reports = [self.nodes[name].report for name in names if self.nodes[name].is_answering]
+            if len(reports) < len(names) or not all(report["is_ready"] for report in reports):
                 return False
             return len({(report["applied"], report["state_hash"]) for report in reports}) == 1
 

@@ -22,8 +22,9 @@ from typing import ClassVar, Literal
 
 from jepsen.db import Brokers
 
-# Of the voters; primaries: those that say they lead; none: no broker by itself.
-Target = Literal["none", "one", "minority", "majority", "primaries", "all"]
+# Of the voters; primaries: those that say they lead; none: no broker by itself. Of the observers: one, or all; feeder:
+# a node that feeds one of them.
+Target = Literal["none", "one", "minority", "majority", "primaries", "all", "observer", "observers", "feeder"]
 
 
 class Harm(Enum):
@@ -38,14 +39,15 @@ class Harm(Enum):
 class Nemesis(ABC):
     """name: on the command line and in faults.parquet. targets: the words it may be aimed with.
 
-    needs_papers: it can only strike in a secure run. lasts_s: how long a strike lasts, at least and at most, in
-    seconds. struck: what begin struck and end shall heal.
+    needs_papers: it can only strike in a secure run; needs_observers: where there are observers. lasts_s: how long a
+    strike lasts, at least and at most, in seconds. struck: what begin struck and end shall heal.
     """
 
     name: ClassVar[str]
     targets: ClassVar[tuple[Target, ...]]
     harm: ClassVar[Harm] = Harm.NONE
     needs_papers: ClassVar[bool] = False
+    needs_observers: ClassVar[bool] = False
     lasts_s: ClassVar[tuple[float, float]] = (2.0, 5.0)
 
     def __init__(self, cluster: Brokers, random: Random) -> None:

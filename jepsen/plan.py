@@ -17,9 +17,12 @@ ALL, ZOOKEEPER, ETCD = "all", "zookeeper", "etcd"
 CLIENT_PROCESSES = 2
 CLIENTS = 6  # in client processes, of one workload that runs alone; the mix has half of it for each
 SPARES = 2
+OBSERVERS_MAX = 4
 TIME_MAX_S = 24 * 3600.0
 RATE_MAX = 100_000.0
-PLANTED = ("deaf", "lenient", "keyless", "open")  # jepsen/broker.py
+PLANTED_IN_SECURE = ("deaf", "lenient", "keyless", "open")  # jepsen/broker.py
+PLANTED_IN_OBSERVERS = ("stale", "gap")  # jepsen/observing.py
+PLANTED = (*PLANTED_IN_SECURE, *PLANTED_IN_OBSERVERS)
 RUIN = ("kill", *(name for name, nemesis in NEMESES.items() if nemesis.harm is Harm.STORAGE))
 
 
@@ -29,7 +32,8 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """nodes: founders. time_s: of harm and quiet together. rate: operations per second of all clients together.
+    """nodes: founders. observers: nodes beside them that hold no place. time_s: of harm and quiet together. rate:
+    operations per second of all clients together.
 
     is_secure: with TLS, rights and encryption at rest. plant: a mistake that the run must find (PLANTED); "": none.
     nemeses: names that can run here. left_out: those of `all` that cannot, each with its reason. is_ruin: storage is
@@ -50,6 +54,7 @@ class Plan:
     seed: int
     store: Path
     has_local_reads: bool = True
+    observers: int = 0
 
     @classmethod
     def check(
@@ -65,6 +70,7 @@ class Plan:
         is_secure: bool = False,
         plant: str = "",
         has_local_reads: bool = True,
+        observers: int = 0,
     ) -> Plan:
         """From what the command line says. Raises PlanError."""
         if not 1 <= time_s <= TIME_MAX_S:
@@ -74,9 +80,17 @@ class Plan:
         if (lacking := _unwritable(store)) is not None:
             raise PlanError(f"--store: {lacking}; name another folder")
         wanted = RUIN if nemesis == "ruin" else _named(nemesis, NEMESES, "--nemesis") if nemesis != "none" else ()
-        reasons = {name: reason for name in wanted if (reason := _lacking(name, is_secure=is_secure)) is not None}
-        if plant and not is_secure:
-            raise PlanError("--plant: the mistakes are those of a secure run; add --secure")
+        if not 0 <= observers <= OBSERVERS_MAX:
+            raise PlanError(f"--observers: from 0 to {OBSERVERS_MAX}, not {observers}")
+        reasons = {
+            name: reason
+            for name in wanted
+            if (reason := _lacking(name, is_secure=is_secure, observers=observers)) is not None
+        }
+        if plant in PLANTED_IN_SECURE and not is_secure:
+            raise PlanError(f"--plant {plant}: a mistake of a secure run; add --secure")
+        if plant in PLANTED_IN_OBSERVERS and not observers:
+            raise PlanError(f"--plant {plant}: a mistake of an observer; add --observers")
         if reasons and nemesis != ALL:
             raise PlanError("\n".join(f"--nemesis {name} cannot run here: {why}" for name, why in reasons.items()))
         return cls(
@@ -92,6 +106,7 @@ class Plan:
             seed=seed,
             store=store,
             has_local_reads=has_local_reads,
+            observers=observers,
         )
 
     @property
@@ -112,6 +127,11 @@ class Plan:
     def spares(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(self.nodes + 1, self.nodes + 1 + SPARES))
 
+    @property
+    def observing(self) -> tuple[str, ...]:
+        """Names of the observers."""
+        return tuple(f"o{number}" for number in range(1, self.observers + 1))
+
     def models(self) -> dict[str, str]:
         """Of the workloads that have a history."""
         return {name: model for name in self.workloads if (model := WORKLOADS[name].model) is not None}
@@ -120,7 +140,7 @@ class Plan:
         """The clients of each client process, and of each broker."""
         clients = CLIENTS if len(self.workloads) == 1 else CLIENTS // 2
         outside: list[list[Slot]] = [[] for _ in range(CLIENT_PROCESSES)]
-        inside: dict[str, list[Slot]] = {name: [] for name in self.founders}
+        inside: dict[str, list[Slot]] = {name: [] for name in (*self.founders, *self.observing)}
         number = 0
         for workload in self.workloads:
             places = [outside[one % CLIENT_PROCESSES] for one in range(clients)]
@@ -144,10 +164,12 @@ def _asked(text: str) -> tuple[str, ...]:
     return _named(",".join(words), WORKLOADS, "--workload")
 
 
-def _lacking(name: str, *, is_secure: bool) -> str | None:
+def _lacking(name: str, *, is_secure: bool, observers: int) -> str | None:
     """Why a nemesis cannot strike in this run; None: it can."""
     if NEMESES[name].needs_papers and not is_secure:
         return "it strikes certificates and keys: add --secure"
+    if NEMESES[name].needs_observers and not observers:
+        return "it strikes observers: add --observers"
     return NEMESES[name].requires()
 
 

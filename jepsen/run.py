@@ -171,6 +171,7 @@ class _Run:
         self._folder.write_run(
             {
                 "nodes": plan.nodes,
+                "observers": plan.observers,
                 "workloads": plan.workloads,
                 "nemeses": plan.nemeses,
                 "left_out": plan.left_out,

@@ -101,6 +101,7 @@ class Stage:
                     papers=papers,
                     lies=[self._plan.plant] if self._plan.plant else [],
                     doors=self._plan.doors,
+                    observers=self._plan.observing,
                 )
             )
             self._stack = stack.pop_all()
@@ -113,7 +114,7 @@ class Stage:
     def _papers(self, data: Path) -> Papers:
         place = data / "papers"
         place.mkdir(mode=0o700)
-        names = (*self._plan.founders, *self._plan.spares)
+        names = self._names
         clients = (*self._plan.clients, STRANGER)
         return Papers(
             place, cluster=CLUSTER, nodes=names, clients=clients, users=self._plan.workloads, seed=self._plan.seed
@@ -125,9 +126,13 @@ class Stage:
         return {"zookeeper_users_file": str(papers.login_file)} if papers is not None and has_login else {}
 
     def _network(self, keeper: Keeper) -> Network:
-        names = (*self._plan.founders, *self._plan.spares)
         missing = Namespaces.missing()
-        return Namespaces(names, id=self._id, keeper=keeper) if missing is None else Loopback(names)
+        return Namespaces(self._names, id=self._id, keeper=keeper) if missing is None else Loopback(self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Of all brokers."""
+        return (*self._plan.founders, *self._plan.spares, *self._plan.observing)
 
     @property
     def processes(self) -> list[RemoteProcess]:

@@ -24,7 +24,7 @@ class Kill(Nemesis):
     """SIGKILL. observed: processes that ended by it."""
 
     name = "kill"
-    targets = ("one", "minority", "majority", "primaries", "all")
+    targets: ClassVar[tuple[Target, ...]] = ("one", "minority", "majority", "primaries", "all")
     harm = Harm.LIFE
     lasts_s = (0.0, 3.0)
 

@@ -18,6 +18,7 @@ class Reports:
 
     founders = ("n1", "n2", "n3")
     spares = ("n4", "n5")
+    observers = ("o1", "o2")
 
     def __init__(self) -> None:
         self.nodes = {
@@ -28,6 +29,10 @@ class Reports:
             for name in self.founders
         }
         self.nodes["n1"].report["role"] = "leader"
+        for name, feeder in (("o1", "n2"), ("o2", "o1")):
+            self.nodes[name] = SimpleNamespace(
+                is_answering=True, report={"role": "observer", "feeder": feeder, "committed": 9}
+            )
 
     def voters(self) -> tuple[str, ...]:
         return self.founders
@@ -123,3 +128,27 @@ def test_storage_stays_where_others_lag_or_are_down(atlas: Atlas, cluster: Repor
     assert atlas.aim(nemesis(Harm.STORAGE, "one")) is None
     ruin = Atlas(cluster, Random(1), is_ruin=True)  # type: ignore[arg-type]
     assert ruin.aim(nemesis(Harm.STORAGE, "all")) is not None
+
+
+def test_observers_and_their_feeders_are_struck_beside_the_voters(atlas: Atlas) -> None:
+    """One observer, all of them, or a node that feeds one; each in one hand at a time."""
+    one = atlas.aim(nemesis(Harm.LIFE, "observer"))
+    assert one is not None and one.nodes[0] in ("o1", "o2")
+    assert atlas.aim(nemesis(Harm.LIFE, "observers")) is None
+    assert atlas.aim(nemesis(Harm.LIFE, "all")) is not None
+    atlas.release(one)
+    both = atlas.aim(nemesis(Harm.LIFE, "observers"))
+    assert both is not None and both.nodes == ("o1", "o2")
+
+
+def test_a_feeder_is_a_member_or_another_observer(atlas: Atlas, cluster: Reports) -> None:
+    """Whom an observer names; nobody while none is fed."""
+    aims = [atlas.aim(nemesis(Harm.LIFE, "feeder")) for _ in range(2)]
+    assert {aim.nodes for aim in aims if aim} == {("n2",), ("o1",)}
+    assert atlas.aim(nemesis(Harm.LIFE, "feeder")) is None
+    for aim in aims:
+        assert aim is not None
+        atlas.release(aim)
+    for name in cluster.observers:
+        cluster.nodes[name].report["feeder"] = ""
+    assert atlas.aim(nemesis(Harm.LIFE, "feeder")) is None
