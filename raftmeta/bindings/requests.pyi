@@ -87,6 +87,8 @@ class RequestEncoder:
         """A request for a page of the leases with this id and above, in order, as the node has applied them."""
     def rights(self, page: int, first: bytes, limit: int) -> bytes:
         """A request for a page of users or roles (machine/rights_show): names from first on, limit of them; 0: a page."""
+    def flight(self, part: int, first: int, limit: int) -> bytes:
+        """A request for records of one part of the flight recorder, from number first on, at most limit of them."""
     def snapshot(self) -> bytes:
         """A request to open a sealed file with everything acknowledged so far."""
     def piece(self, offset: int, length: int) -> bytes:

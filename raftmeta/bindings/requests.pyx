@@ -19,9 +19,9 @@ from raftmeta.status cimport INCOMPLETE, NO_MEMORY, OK, status_t
 from raftmeta.wire.client_messages cimport (AUTHENTICATE_PROVES, CLIENT_ANSWER, CLIENT_EVENTS, CLIENT_HEADER_BYTES,
                                             CLIENT_LEADER, CLIENT_MESSAGE_BYTES_MAX, CLIENT_PING, CLIENT_REFUSED,
                                             FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY, READ_LOCAL,
-                                            REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_GROUPS, REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET,
-                                            REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE,
+                                            REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_FLIGHT,
+                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_LEASES, REQUEST_MACHINE_READ,
+                                            REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE,
                                             REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS, REQUEST_TRANSFER,
                                             REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage, ClientRequest,
                                             client_frame_begin, client_frame_decode, client_frame_end,
@@ -246,6 +246,14 @@ cdef class RequestEncoder:
         request.limit = limit
         request.key = _window(first)
         return self._encode(&request, REQUEST_RIGHTS)
+
+    def flight(self, uint8_t part, uint64_t first, uint32_t limit):
+        cdef ClientRequest request
+        memset(&request, 0, sizeof(ClientRequest))
+        request.flags = part
+        request.number = first
+        request.limit = limit
+        return self._encode(&request, REQUEST_FLIGHT)
 
     def snapshot(self):
         cdef ClientRequest request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from datetime import UTC, datetime
@@ -11,14 +12,14 @@ import click
 
 from raftmeta import explain as explaining
 from raftmeta.cli.session import Session, fates, pass_session
-from raftmeta.explain.pages import as_html, as_text, as_value
+from raftmeta.explain.pages import as_html, as_text, as_value, gaps
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MEASURED = {"gil", "pause", "disk", "clock", "end"}  # causes rather than effects: told with --all
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("sources", metavar="[URL|FOLDER]...", nargs=-1, required=True)
 @click.option(
     "--since", metavar="TIME", help="Only what ended after that: 90s, 10m, 2h, 1d ago, or an ISO time in UTC."
 )
@@ -31,20 +32,28 @@ MEASURED = {"gil", "pause", "disk", "clock", "end"}  # causes rather than effect
 @pass_session
 def explain(
     session: Session,
-    folders: tuple[Path, ...],
+    sources: tuple[str, ...],
     since: str | None,
     number: int | None,
     is_all: bool,
     records: bool,
     page: Path | None,
 ) -> None:
-    """Name the cause of each leader change, lost lease and slow write, by the flight recorders in FOLDERS.
+    """Name the cause of each leader change, lost lease and slow write, by the flight recorders of all nodes.
 
-    Give the folders of all nodes of a cluster, or copies of their files flight.ring. Nodes may run or be dead; nothing
-    is asked of them, and nothing is changed. Each cause is certain, likely or unknown.
+    A URL (raft://host:port,host:port) asks each node that runs there; its user needs the right "admin" once rights are
+    on. Of nodes that are dead give their folders, or copies of their files flight.ring. Nothing is changed. Each cause
+    is certain, likely or unknown, and records that are missing are named.
     """
+    since_s = _moment(since) if since else 0.0
+    urls = [source for source in sources if "://" in source]
+    folders = [Path(source) for source in sources if "://" not in source]
+    missing = [folder for folder in folders if not folder.exists()]
+    if missing:
+        raise click.BadParameter(f"{str(missing[0])!r} does not exist", param_hint="FOLDER")
     with fates():
-        explained = explaining.explain(folders, since_s=_moment(since) if since else 0.0)
+        asked = asyncio.run(_ask(session, urls)) if urls else None
+        explained = explaining.explain(folders, asked=asked, since_s=since_s)
     shown = [one for one in explained.incidents if is_all or one.kind not in MEASURED]
     if number is not None:
         shown = [one for one in explained.incidents if one.number == number]
@@ -55,11 +64,25 @@ def explain(
     elif session.is_json:
         session.show(as_value(explained, shown))
     else:
+        for line in gaps(explained):
+            click.echo(line)
         for ring in explained.rings:
             if ring.torn:
                 click.echo(f"{ring.node}: {ring.torn} torn records were left out", err=True)
         for line in as_text(explained, shown, with_records=records or number is not None):
             click.echo(line)
+
+
+async def _ask(session: Session, urls: list[str]) -> explaining.Asked:
+    clients = {
+        place.partition("://")[2].partition("?")[0]: session.aio_client_of(place)
+        for url in urls
+        for place in session.endpoints(url)
+    }
+    try:
+        return await explaining.ask(clients, timeout_s=session.timeout_s)
+    finally:
+        await asyncio.gather(*(client.close() for client in clients.values()))
 
 
 def _moment(text: str) -> float:

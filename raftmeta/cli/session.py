@@ -114,11 +114,23 @@ class Session:
         password = self.password()
         return raftmeta.Client(url, cluster=self.cluster, name=name, tls=self.tls, user=self.user, password=password)
 
-    def endpoints(self) -> list[str]:
+    def aio_client_of(self, url: str) -> raftmeta.aio.Client:
+        """The same for tasks."""
+        return raftmeta.aio.Client(
+            url,
+            cluster=self.cluster,
+            name="raftmeta command line",
+            tls=self.tls,
+            user=None if self.token is not None else self.user,
+            password=self.password() if self.token is None and self.user is not None and self.password else None,
+            token=None if self.token is None else self.token(),
+        )
+
+    def endpoints(self, url: str | None = None) -> list[str]:
         """One URL for each address in the URL given."""
-        scheme, _, rest = self.url.partition("://")
+        scheme, _, rest = (url or self.url).partition("://")
         if scheme == "raft+unix":
-            return [self.url]
+            return [url or self.url]
         addresses, mark, query = rest.partition("?")
         return [f"{scheme}://{address}{mark}{query}" for address in addresses.split(",") if address]
 

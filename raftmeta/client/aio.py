@@ -27,6 +27,7 @@ from raftmeta.client.status import status_from
 from raftmeta.client.watch import AioClientWatch
 from raftmeta.config import check_name
 from raftmeta.errors import ConfigError, InvalidArgument, LeaseExpired, NodeClosed, NotReady
+from raftmeta.flight.image import ASKED_RECORDS, Image
 from raftmeta.members.plans import Change
 from raftmeta.operations import Key, KeyRecord, RangeResult
 from raftmeta.results import MemberStatus, NodeStatus
@@ -280,6 +281,22 @@ class Client(AioVerbs):
         channel.check_open()
         values = await channel.submit(channel.encoder.status(), VALUES, channel.deadline(timeout_s))
         return status_from(values)
+
+    async def flight_recorder(self, *, timeout_s: float | None = 5.0) -> bytes:
+        """The content of the flight recorder of the node that serves this client, as its file `flight.ring` has it.
+
+        It comes out of the node's memory. A client of one address asks that node, whoever leads.
+        `raftmeta.explain.explain` takes it, and so does a file with it. Empty: the node has none. The user needs the
+        right "admin" once rights are on. Raises Unsupported: the node runs a version without this request.
+        """
+        channel = self.channel
+        channel.check_open()
+        deadline_s = channel.deadline(timeout_s)
+        image = Image()
+        while image.wanted is not None:
+            frame = channel.encoder.flight(*image.wanted, ASKED_RECORDS)
+            image.take(await channel.submit(frame, VALUES, deadline_s))
+        return image.content
 
     def metrics(self) -> dict[str, int]:
         """Counters of this client by name: requests, requests sent again, connections and sessions opened."""

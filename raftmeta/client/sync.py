@@ -406,6 +406,15 @@ class Client(Verbs):
         """How the node that serves this client saw itself at the end of a recent turn."""
         return self.wait(self._client.status(timeout_s=timeout_s))
 
+    def flight_recorder(self, *, timeout_s: float | None = 5.0) -> bytes:
+        """The content of the flight recorder of the node that serves this client, as its file `flight.ring` has it.
+
+        It comes out of the node's memory. A client of one address asks that node, whoever leads.
+        `raftmeta.explain.explain` takes it, and so does a file with it. Empty: the node has none. The user needs the
+        right "admin" once rights are on. Raises Unsupported: the node runs a version without this request.
+        """
+        return self.wait(self._client.flight_recorder(timeout_s=timeout_s))
+
     def metrics(self) -> dict[str, int]:
         """Counters of this client by name: requests, requests sent again, connections and sessions opened."""
 

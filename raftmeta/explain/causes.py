@@ -8,7 +8,7 @@ called certain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import raftmeta.explain.words as words
@@ -41,6 +41,7 @@ class Incident:
     """kind: "leader_change", "slow_write", "leases_lost", "gil", "pause", "disk", "clock", "end". Times: s since 1970.
 
     number: of leader changes, from 1; 0 for the others. nodes: whom it struck; of a leader change, old and new leader.
+    uncertain: what is not known because records of some nodes are missing. terms: of both leaders; 0 for the others.
     """
 
     kind: str
@@ -50,6 +51,8 @@ class Incident:
     nodes: tuple[str, ...]
     text: str
     cause: Cause
+    uncertain: tuple[str, ...] = ()
+    terms: tuple[int, int] = (0, 0)
 
 
 def incidents_of(timeline: Timeline) -> list[Incident]:
@@ -65,7 +68,28 @@ def incidents_of(timeline: Timeline) -> list[Incident]:
         *_clocks(timeline),
         *_ends(timeline),
     ]
+    found = [_with_doubts(timeline, incident) for incident in found] if timeline.absent else found
     return sorted(found, key=lambda incident: (incident.begun_s, incident.ended_s))
+
+
+# --- records that are missing -----------------------------------------------------------------------------------------
+def _with_doubts(timeline: Timeline, incident: Incident) -> Incident:
+    """Say what may be otherwise without the missing records: never a cause that is proved."""
+    absent = " and ".join(timeline.absent)
+    doubts = []
+    if incident.kind == "leader_change":
+        old, new = incident.nodes
+        if old in timeline.absent:
+            doubts.append(f"{old}'s records are missing: it may have been killed, paused, cut off or stopped")
+        if new in timeline.absent:
+            doubts.append(f"{new}'s records are missing: when it began to ask for votes is not known")
+        if incident.terms[1] > incident.terms[0] + 1:
+            doubts.append(f"{absent} may have led in between, in a term below {incident.terms[1]}")
+        if old not in timeline.absent and incident.cause.confidence != "certain":
+            doubts.append(f"{absent} may have been away itself")
+    elif incident.cause.confidence == "unknown":
+        doubts.append(f"a pause or a slow disk of {absent} would not be seen here")
+    return replace(incident, uncertain=tuple(doubts)) if doubts else incident
 
 
 # --- leader changes ---------------------------------------------------------------------------------------------------
@@ -128,6 +152,7 @@ def _leader_changes(timeline: Timeline) -> Iterator[Incident]:
             (old.node, new.node),
             f"{old.node} -> {new.node}, term {old.term} -> {new.term}",
             _cause_of(change),
+            terms=(old.term, new.term),
         )
 
 
@@ -246,7 +271,7 @@ def _cut_off(change: Change) -> Cause | None:
         return None
     at_s = timeline.at(stepped[0])
     away = [node for node in timeline.nodes if node != change.old.node and _was_away(timeline, node, at_s)]
-    if 2 * (len(away) + 1) > len(timeline.nodes) and away:
+    if 2 * (len(away) + 1) > len(timeline.nodes) + len(timeline.absent) and away:
         return Cause(f"{' and '.join(away)} did not answer {change.old.node}", "likely", (stepped[0],))
     return Cause(f"{change.old.node} heard no majority of the others: it was cut off", "likely", (stepped[0],))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from raftmeta.explain import Explained, Incident, Record
 
-__all__ = ["as_html", "as_text", "as_value"]
+__all__ = ["as_html", "as_text", "as_value", "gaps"]
 
 AROUND_S = 1.0  # records that long before and after an incident are shown with it
 RECORDS_MAX = 200
@@ -33,12 +33,23 @@ def around(explained: Explained, incident: Incident) -> list[tuple[float, Record
     return found[:RECORDS_MAX]
 
 
+def gaps(explained: Explained) -> Iterator[str]:
+    """Lines: whose records are missing, and why."""
+    for one in explained.silent:
+        name = f" ({one.name})" if one.name else ""
+        yield f"{one.address}{name} gave no records: {one.reason}"
+    if explained.timeline.absent:
+        yield f"no records of {', '.join(explained.timeline.absent)}"
+
+
 def as_text(explained: Explained, incidents: list[Incident], *, with_records: bool) -> Iterator[str]:
     """Lines: two for each incident, and its records below if they are wanted."""
     for incident in incidents:
         number = f" {incident.number}" if incident.number else ""
         yield f"{moment(incident.begun_s)}  {incident.kind}{number}: {incident.text}{_length(incident)}"
         yield f"    {incident.cause.confidence}: {incident.cause.text}"
+        for doubt in incident.uncertain:
+            yield f"    uncertain: {doubt}"
         if with_records:
             for at_s, record in around(explained, incident):
                 yield f"        {moment(at_s)[11:]}  {record.node}  {explained.line(record)}"
@@ -48,9 +59,11 @@ def as_value(explained: Explained, incidents: list[Incident]) -> dict[str, Any]:
     """Of plain lists and dictionaries."""
     return {
         "nodes": [
-            {"name": ring.node, "file": str(ring.path), "is_running": ring.is_running, "torn": ring.torn}
+            {"name": ring.node, "source": ring.source, "is_running": ring.is_running, "torn": ring.torn}
             for ring in explained.rings
         ],
+        "silent": [{"address": one.address, "name": one.name, "reason": one.reason} for one in explained.silent],
+        "missing": list(explained.timeline.absent),
         "clock_shifts_s": explained.timeline.shifts_s,
         "incidents": [
             {
@@ -62,6 +75,7 @@ def as_value(explained: Explained, incidents: list[Incident]) -> dict[str, Any]:
                 "text": incident.text,
                 "cause": incident.cause.text,
                 "confidence": incident.cause.confidence,
+                "uncertain": list(incident.uncertain),
                 "records": [
                     {"at_s": explained.timeline.at(record), "node": record.node, "text": explained.line(record)}
                     for record in incident.cause.evidence
@@ -76,7 +90,9 @@ def as_html(explained: Explained, incidents: list[Incident]) -> str:
     """One page; the records of an incident unfold below it."""
     rows = "\n".join(_row(explained, incident) for incident in incidents)
     names = ", ".join(html.escape(ring.node) for ring in explained.rings)
-    return PAGE.replace("{names}", names).replace("{rows}", rows or "<p>Nothing was recorded that needs a cause.</p>")
+    missing = "".join(f"<p class=unknown>{html.escape(line)}</p>" for line in gaps(explained))
+    rows = rows or "<p>Nothing was recorded that needs a cause.</p>"
+    return PAGE.replace("{names}", names).replace("{gaps}", missing).replace("{rows}", rows)
 
 
 def _row(explained: Explained, incident: Incident) -> str:
@@ -87,10 +103,11 @@ def _row(explained: Explained, incident: Incident) -> str:
     )
     number = f" {incident.number}" if incident.number else ""
     cause = incident.cause
+    doubts = "".join(f"<div class=unknown>uncertain: {html.escape(doubt)}</div>" for doubt in incident.uncertain)
     return (
         f'<details class="{incident.kind}"><summary><time>{moment(incident.begun_s)}</time> '
         f"<b>{incident.kind.replace('_', ' ')}{number}</b> {html.escape(incident.text)}{_length(incident)}"
-        f'<div class="{cause.confidence}">{cause.confidence}: {html.escape(cause.text)}</div>'
+        f'<div class="{cause.confidence}">{cause.confidence}: {html.escape(cause.text)}</div>{doubts}'
         f"</summary><table>{records}</table></details>"
     )
 
@@ -116,6 +133,7 @@ td { padding: 0 1em 0 0; vertical-align: top; }
 </style></head><body>
 <h1>Why did that happen?</h1>
 <p>Flight recorders of {names}. Times are UTC. An incident unfolds to the records around it.</p>
+{gaps}
 {rows}
 </body></html>
 """

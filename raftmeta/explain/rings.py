@@ -15,20 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from raftmeta.errors import InvalidArgument, StorageCorrupt
+from raftmeta.flight.image import ALIVE, HEADER, MAGIC, PAGE_BYTES, RECORD_BYTES, VERSION
 from raftmeta.native.native_handle import crc32c
 
-__all__ = ["Alive", "Record", "Ring", "read_ring"]
+__all__ = ["Alive", "Record", "Ring", "parse_ring", "read_ring"]
 
 FILE_NAME = "flight.ring"
-PAGE_BYTES = 4096
-RECORD_BYTES = 64
-VERSION = 1
-MAGIC = b"RAFTFLT\n"
 PARTS_MAX = 64
 TEXT = 515
 
-_HEADER = struct.Struct("<8sIIIIQ64sII")
-_ALIVE = struct.Struct("<QQQII")
 _RECORD = struct.Struct("<QQQHHIQQQQ")
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -62,10 +57,13 @@ class Alive:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The records of one node. torn: records with a wrong checksum. is_running: None: nobody can tell (a copy)."""
+    """The records of one node. torn: records with a wrong checksum. is_running: None: nobody can tell (a copy).
+
+    source: the path of the file, or the address of the node that gave its content.
+    """
 
     node: str
-    path: Path
+    source: str
     records: tuple[Record, ...]
     alive: Alive | None
     torn: int
@@ -83,15 +81,20 @@ def read_ring(path: str | os.PathLike[str]) -> Ring:
         raw = file.read_bytes()
     except OSError as error:
         raise InvalidArgument(f"folder: {file} cannot be read: {error.strerror}", field="folder") from error
+    return parse_ring(raw, source=str(file), is_running=is_running)
+
+
+def parse_ring(raw: bytes, *, source: str, is_running: bool | None) -> Ring:
+    """The content of such a file. Raises StorageCorrupt, which names the source."""
     if len(raw) < 2 * PAGE_BYTES:
-        raise StorageCorrupt(f"folder: {file} is too short for a flight recorder's file")
-    magic, version, record_bytes, parts, name_length, capacity, name, _, checksum = _HEADER.unpack_from(raw)
-    if magic != MAGIC or checksum != crc32c(raw[: _HEADER.size - 4]):
-        raise StorageCorrupt(f"folder: {file} is no flight recorder's file, or its first page is damaged")
+        raise StorageCorrupt(f"folder: {source} is too short for a flight recorder's file")
+    magic, version, record_bytes, parts, name_length, capacity, name, _, checksum = HEADER.unpack_from(raw)
+    if magic != MAGIC or checksum != crc32c(raw[: HEADER.size - 4]):
+        raise StorageCorrupt(f"folder: {source} is no flight recorder's file, or its first page is damaged")
     if version != VERSION or record_bytes != RECORD_BYTES or parts > PARTS_MAX:
-        raise StorageCorrupt(f"folder: {file} was written by another version of raftmeta")
+        raise StorageCorrupt(f"folder: {source} was written by another version of raftmeta")
     if len(raw) < 2 * PAGE_BYTES + parts * capacity * RECORD_BYTES:
-        raise StorageCorrupt(f"folder: {file} was cut")
+        raise StorageCorrupt(f"folder: {source} was cut")
     node = name[:name_length].decode(errors="replace")
     found: list[Record] = []
     torn = 0
@@ -100,12 +103,12 @@ def read_ring(path: str | os.PathLike[str]) -> Ring:
         found.extend(records)
         torn += bad
     found.sort(key=lambda record: (record.life, record.boot_ns, record.part, record.number))
-    return Ring(node, file, tuple(found), _alive(raw), torn, is_running)
+    return Ring(node, source, tuple(found), _alive(raw), torn, is_running)
 
 
 def _alive(raw: bytes) -> Alive | None:
-    boot_ns, wall_ns, life, _, checksum = _ALIVE.unpack_from(raw, PAGE_BYTES)
-    if life == 0 or checksum != crc32c(raw[PAGE_BYTES : PAGE_BYTES + _ALIVE.size - 4]):
+    boot_ns, wall_ns, life, _, checksum = ALIVE.unpack_from(raw, PAGE_BYTES)
+    if life == 0 or checksum != crc32c(raw[PAGE_BYTES : PAGE_BYTES + ALIVE.size - 4]):
         return None
     return Alive(boot_ns, wall_ns, life)
 

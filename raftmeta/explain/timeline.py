@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -39,7 +39,7 @@ class Life:
 class Timeline:
     """Records in order of time, each with its time in s since 1970. shifts_s: how far clocks were moved, by node.
 
-    by_kind: the same records, by node and kind.
+    by_kind: the same records, by node and kind. absent: voters and leaders without records, by name.
     """
 
     records: tuple[tuple[float, Record], ...]
@@ -49,6 +49,7 @@ class Timeline:
     nodes: tuple[str, ...]
     offsets_s: dict[tuple[str, int], float]
     shifts_s: dict[str, float]
+    absent: tuple[str, ...] = ()
 
     def of(self, node: str, *kinds: int, since_s: float = 0.0, until_s: float = float("inf")) -> list[Record]:
         """The records of a node of these kinds within that time, in order."""
@@ -79,16 +80,22 @@ class Timeline:
         return found[-1] if found else None
 
 
-def timeline_of(rings: Sequence[Ring]) -> Timeline:
-    """One timeline of the rings of one cluster."""
+def timeline_of(rings: Sequence[Ring], voters: Iterable[str] = ()) -> Timeline:
+    """One timeline of the rings of one cluster. voters: names of members that may have no ring here."""
     machines = {(ring.node, life): machine for ring in rings for life, machine in _machines(ring)}
     offsets_s = _offsets(rings, machines)
-    first = _assembled(rings, machines, offsets_s, {})
-    shifts_s = _shifts(first)
-    if not shifts_s:
-        return first
-    moved = {key: offset + shifts_s.get(key[0], 0.0) for key, offset in offsets_s.items()}
-    return _assembled(rings, machines, moved, shifts_s)
+    found = _assembled(rings, machines, offsets_s, {})
+    shifts_s = _shifts(found)
+    if shifts_s:
+        moved = {key: offset + shifts_s.get(key[0], 0.0) for key, offset in offsets_s.items()}
+        found = _assembled(rings, machines, moved, shifts_s)
+    return replace(found, absent=_absent(found, voters))
+
+
+def _absent(timeline: Timeline, voters: Iterable[str]) -> tuple[str, ...]:
+    followed = {record.a for _, record in timeline.records if record.kind == words.BECAME_FOLLOWER and record.a}
+    led = {timeline.names[member] for member in followed if member in timeline.names}
+    return tuple(sorted((led | set(voters)) - set(timeline.nodes)))
 
 
 def _assembled(

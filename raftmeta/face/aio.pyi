@@ -121,3 +121,8 @@ class Node(MailboxFace, AioVerbs):
 
         restart_maxima: after this reading the longest times (`..._max`) are measured anew.
         """
+    def flight_recorder(self) -> bytes:
+        """The content of the node's flight recorder, as its file `flight.ring` has it; asks nobody.
+
+        `raftmeta.explain.explain` takes it, and so does a file with it. Empty: Config.flight_recorder_bytes is 0.
+        """

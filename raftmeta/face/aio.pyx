@@ -244,6 +244,9 @@ cdef class Node(MailboxFace, AioVerbs):
     def metrics(self, *, restart_maxima=False):
         return self.node.metrics(restart_maxima=restart_maxima)
 
+    def flight_recorder(self):
+        return self.node.flight_recorder()
+
 
 async def _on_thread(work):
     """On a thread of its own: those that the event loop keeps may all wait for this node."""

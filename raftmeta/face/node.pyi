@@ -106,6 +106,11 @@ class Node(NodeBase, Verbs):
 
         restart_maxima: after this reading the longest times (`..._max`) are measured anew.
         """
+    def flight_recorder(self) -> bytes:
+        """The content of the node's flight recorder, as its file `flight.ring` has it; asks nobody.
+
+        `raftmeta.explain.explain` takes it, and so does a file with it. Empty: Config.flight_recorder_bytes is 0.
+        """
     def reload_tls(self) -> None:
         """Read certificates, key, authorities and lists of revoked ones anew; a running node does so when they change.
 

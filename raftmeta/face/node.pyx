@@ -21,7 +21,7 @@ from raftmeta.face.answers cimport PURPOSE_NOTHING, PURPOSE_READ, deadline_after
 from raftmeta.face.base cimport LIFE_RUNNING, NodeBase
 from raftmeta.face.lease cimport NodeLease
 from raftmeta.face.members cimport await_membership, reach, settled_members, transfer_target, view_of
-from raftmeta.face.view cimport EventReader, metrics_of, status_of
+from raftmeta.face.view cimport EventReader, flight_recorder_of, metrics_of, status_of
 from raftmeta.face.watch cimport NodeWatch
 from raftmeta.native.atomics cimport load_acquire
 from raftmeta.native.threads cimport boot_now_ns
@@ -191,6 +191,9 @@ cdef class Node(NodeBase, Verbs):
 
     def metrics(self, *, restart_maxima=False):
         return metrics_of(self, restart_maxima)
+
+    def flight_recorder(self):
+        return flight_recorder_of(self)
 
     def reload_tls(self):
         if self.certificates is None:

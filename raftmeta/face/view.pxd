@@ -10,6 +10,8 @@ cdef tuple membership_rows(NodeBase node)
 cdef list link_rows(NodeBase node)
 # restart_maxima: the longest times begin anew.
 cdef dict metrics_of(NodeBase node, bint restart_maxima)
+# As the file `flight.ring` has it; empty without a flight recorder.
+cdef bytes flight_recorder_of(NodeBase node)
 
 cdef class EventReader:
     cdef NodeBase node

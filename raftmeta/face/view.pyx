@@ -1,5 +1,6 @@
 """A node's report about itself, as its loop published it: status, metrics, events. Nothing here asks the loop."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -20,6 +21,7 @@ from raftmeta.face.links cimport name_of_link, names_of_links
 from raftmeta.face.listening cimport client_metrics, tls_metrics
 from raftmeta.face.start cimport disk_call_name
 from raftmeta.face.tls cimport refusal_word
+from raftmeta.flight.ring cimport FlightLook, FlightPart, FlightRecord, flight_copy
 from raftmeta.loop.event_log cimport EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED
 from raftmeta.loop.event_log cimport NodeEvent as EventBlock
 from raftmeta.loop.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
@@ -35,6 +37,7 @@ from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 from raftmeta.status cimport DISK_FAILED
 
 from raftmeta.face.audit import trail_metrics
+from raftmeta.flight.image import ASKED_RECORDS, Image
 from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
 from raftmeta.results import NodeEvent, NodeStatus, ObserverStatus
 from raftmeta.common.text import shown
@@ -189,6 +192,29 @@ cdef object status_of(NodeBase node):
         version=VERSION, lost_disks=tuple(names_of_links(&links, block.lost_links)),
         members=members, problems=node.problems(), feeder=_name_of_id(&links, block.core.feeder),
         observers=_observers(&block, &links))
+
+
+# Records of a part, in the order of an answer to a client (server/flight). Under the GIL, so that nobody ends the node.
+cdef list _flight_records(NodeBase node, int part, uint64_t first):
+    cdef Loop* loop = node.started()
+    cdef FlightLook look
+    cdef bytes records
+    if loop.recorder.ring == NULL:
+        return []
+    records = PyBytes_FromStringAndSize(NULL, ASKED_RECORDS * sizeof(FlightRecord))
+    flight_copy(loop.recorder.ring, <FlightPart>part, first, ASKED_RECORDS, <FlightRecord*>PyBytes_AS_STRING(records),
+                &look)
+    name = loop.engine.config.name[:loop.engine.config.name_length]
+    return [name, look.life, look.capacity, look.boot_ns, look.wall_ns, look.newest,
+            records[:look.copied * sizeof(FlightRecord)]]
+
+
+cdef bytes flight_recorder_of(NodeBase node):
+    image = Image()
+    while image.wanted is not None:
+        part, first = image.wanted
+        image.take(_flight_records(node, part, first))
+    return image.content
 
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):

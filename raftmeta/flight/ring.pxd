@@ -4,6 +4,7 @@
 # clock and a checksum, and no lock or system call. A thread of the recorder's own (raftmeta-flight) carries new records
 # to the file `flight.ring` of the node's folder and syncs it. So a disk that hangs, fills up or becomes read-only stops
 # that thread alone. Why it is not mapped: docs/decisions/recorder.md. Its format: docs/formats.md "Flight recorder".
+# Any thread may copy records out of the memory (flight_copy): a look at a running node needs no disk.
 #
 # Never in it: keys, values, addresses, secrets. raftmeta/explain reads it, and no node ever reads more of its own file
 # than it needs to go on behind it.
@@ -75,6 +76,16 @@ cdef struct FlightRing:
     uint64_t told_alive_ns
     uint64_t dirty_since_ns         # 0: all that was carried is synced
 
+# At the ring and one of its parts, at this moment.
+cdef struct FlightLook:
+    uint64_t life
+    uint64_t capacity
+    uint64_t boot_ns
+    uint64_t wall_ns
+    uint64_t newest                 # number of the part's newest record
+    uint64_t first                  # number of the first record that was copied
+    uint64_t copied                 # how many
+
 # The file of a folder by its descriptor: continued, or made anew where there is none of this size. NULL: there is no
 # memory or no room, or the name is no file of ours; *error is an errno.
 cdef FlightRing* flight_open(int directory, uint64_t bytes, const uint8_t* name, uint8_t name_length, int* error
@@ -85,6 +96,10 @@ cdef void flight_write(FlightRing* ring, FlightPart part, uint32_t kind, uint64_
                        uint64_t d) noexcept nogil
 # More of the record that the owner wrote last.
 cdef void flight_text(FlightRing* ring, FlightPart part, const uint8_t* text, size_t length) noexcept nogil
+# Any thread, while the ring is not destroyed: the oldest records of a part from number `first` on, at most `most`, as
+# they lie in the file. The owner may write over some meanwhile: those then have a wrong checksum, or a higher number.
+cdef void flight_copy(const FlightRing* ring, FlightPart part, uint64_t first, uint64_t most, FlightRecord* into,
+                      FlightLook* look) noexcept nogil
 # A life begins: part FLIGHT_LOOP, before the loop runs.
 cdef void flight_begin_life(FlightRing* ring, uint64_t boot, uint64_t member) noexcept nogil
 # All owners have ended. True: the thread has carried everything and ended, or ring is NULL. False: the disk does not

@@ -56,6 +56,8 @@ cdef extern from "<unistd.h>" nogil:
 cdef enum:
     FILE_MODE = 0o600
     HEADER_PAGES = 2
+    RECORD_WORDS = FORMAT_FLIGHT_RECORD_BYTES // 8
+    CARRY_RECORDS = 64                  # of one call of the system
     MACHINE_ID_BYTES = 36               # "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
     TUNE_CARRY_NS = 20_000_000          # a killed process loses at most what it recorded within that time
     TUNE_SYNC_NS = 1_000_000_000        # a power cut takes at most what was carried within that time
@@ -244,14 +246,42 @@ cdef void flight_destroy(FlightRing* ring) noexcept nogil:
 
 
 # --- owners of parts --------------------------------------------------------------------------------------------------
+# Others may copy the record meanwhile. The checksum tells them of a mixture.
+cdef void _store(FlightRecord* place, const FlightRecord* record) noexcept nogil:
+    cdef int i
+    for i in range(<int>RECORD_WORDS):
+        store_release(&(<uint64_t*>place)[i], (<const uint64_t*>record)[i])
+
+
+cdef void _load(const FlightRecord* place, FlightRecord* record) noexcept nogil:
+    cdef int i
+    for i in range(<int>RECORD_WORDS):
+        (<uint64_t*>record)[i] = load_acquire(&(<const uint64_t*>place)[i])
+
+
+cdef void flight_copy(const FlightRing* ring, FlightPart part, uint64_t first, uint64_t most, FlightRecord* into,
+                      FlightLook* look) noexcept nogil:
+    cdef const FlightRoom* room = &ring.rooms[<int>part]
+    cdef uint64_t count = load_acquire(&room.count)
+    cdef uint64_t i
+    look.life = ring.life
+    look.capacity = ring.capacity
+    look.boot_ns = boot_now_ns()
+    look.wall_ns = _wall_now_ns()
+    look.newest = count
+    look.first = max(first, count - min(count, ring.capacity) + 1)
+    look.copied = 0 if look.first > count else min(most, count - look.first + 1)
+    for i in range(look.copied):
+        _load(&room.records[(look.first - 1 + i) % ring.capacity], &into[i])
+
+
 cdef void flight_write(FlightRing* ring, FlightPart part, uint32_t kind, uint64_t a, uint64_t b, uint64_t c,
                        uint64_t d) noexcept nogil:
     cdef FlightRoom* room
-    cdef FlightRecord* record
+    cdef FlightRecord record
     if ring == NULL:
         return
     room = &ring.rooms[<int>part]
-    record = &room.records[room.count % ring.capacity]
     record.number = room.count + 1
     record.boot_ns = boot_now_ns()
     record.wall_ns = _wall_now_ns()
@@ -262,7 +292,8 @@ cdef void flight_write(FlightRing* ring, FlightPart part, uint32_t kind, uint64_
     record.b = b
     record.c = c
     record.d = d
-    record.checksum = crc32c(0, record, sizeof(FlightRecord))
+    record.checksum = crc32c(0, &record, sizeof(FlightRecord))
+    _store(&room.records[room.count % ring.capacity], &record)
     store_release(&room.count, room.count + 1)
 
 
@@ -311,8 +342,9 @@ cdef void flight_begin_life(FlightRing* ring, uint64_t boot, uint64_t member) no
 # As far as the file takes it. An owner may write over a record meanwhile: the file then has a wrong checksum for a
 # moment, and the successor at that place has a higher number and is carried next.
 cdef void _carry(FlightRing* ring, uint64_t now_ns) noexcept nogil:
+    cdef FlightRecord[CARRY_RECORDS] records
     cdef FlightRoom* room
-    cdef uint64_t count, place, length
+    cdef uint64_t count, place, length, i
     cdef int part
     for part in range(<int>FLIGHT_PARTS):
         room = &ring.rooms[part]
@@ -321,9 +353,10 @@ cdef void _carry(FlightRing* ring, uint64_t now_ns) noexcept nogil:
             room.carried = count - ring.capacity
         while room.carried != count:
             place = room.carried % ring.capacity
-            length = min(count - room.carried, ring.capacity - place)
-            if not _put(ring.file, &room.records[place], <size_t>length * FORMAT_FLIGHT_RECORD_BYTES,
-                        _offset(ring, part, place)):
+            length = min(min(count - room.carried, ring.capacity - place), <uint64_t>CARRY_RECORDS)
+            for i in range(length):
+                _load(&room.records[place + i], &records[i])
+            if not _put(ring.file, records, <size_t>length * FORMAT_FLIGHT_RECORD_BYTES, _offset(ring, part, place)):
                 ring.has_failed = True
                 return
             room.carried += length

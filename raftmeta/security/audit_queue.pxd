@@ -90,6 +90,7 @@ cdef enum AuditOperation:
     AUDIT_AUTHENTICATE
     AUDIT_CONNECTION
     AUDIT_PROCESS_END
+    AUDIT_FLIGHT_RECORDER
     AUDIT_OPERATIONS
 
 # How the principal was proved.

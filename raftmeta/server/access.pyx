@@ -16,9 +16,9 @@ from raftmeta.machine.rights_state cimport (RIGHT_ADMIN, RIGHT_LEASE, RIGHT_MEMB
 from raftmeta.machine.rights_table cimport rights_allow, table_token, table_user
 from raftmeta.machine.state cimport Machine
 from raftmeta.status cimport AUTHENTICATION_FAILED, OK, PERMISSION_DENIED
-from raftmeta.wire.client_messages cimport (REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_GET,
-                                            REQUEST_GROUPS, REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET,
-                                            REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE, REQUEST_RIGHTS,
+from raftmeta.wire.client_messages cimport (REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND, REQUEST_FLIGHT,
+                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_LEASES, REQUEST_MACHINE_READ,
+                                            REQUEST_MEET, REQUEST_PIECE, REQUEST_PING, REQUEST_RANGE, REQUEST_RIGHTS,
                                             REQUEST_SNAPSHOT, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH)
 from raftmeta.wire.commands cimport command_speak
 
@@ -125,6 +125,8 @@ cdef status_t access_of_request(ClientServer* server, const ClientConnection* co
         return _may(server, connection, RIGHT_SNAPSHOT, NULL, NULL, False)
     if request.kind in (REQUEST_TRANSFER, REQUEST_CHANGE, REQUEST_MEET):
         return _may(server, connection, RIGHT_MEMBER, NULL, NULL, False)
+    if request.kind == REQUEST_FLIGHT:      # stacks of the host's Python are in it
+        return _may(server, connection, RIGHT_ADMIN, NULL, NULL, False)
     if request.kind == REQUEST_RIGHTS:
         return access_of_listing(server, connection, request.flags, &request.key, request.limit)
     if request.kind == REQUEST_LEASES:

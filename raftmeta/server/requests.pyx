@@ -30,6 +30,7 @@ from raftmeta.server.access cimport (access_is_guarded, access_of_pending, acces
                                      access_speak)
 from raftmeta.server.audit cimport audit_begin, audit_check, audit_command, audit_finish, audit_resume
 from raftmeta.server.authentication cimport authentication_take
+from raftmeta.server.flight cimport flight_take
 from raftmeta.server.listing cimport listing_answer, listing_take
 from raftmeta.server.machines cimport machine_read, machine_told
 from raftmeta.server.members cimport members_answer, members_take
@@ -46,11 +47,11 @@ from raftmeta.status cimport (AUTHENTICATION_FAILED, COMMAND_INVALID, FOREIGN_CL
                               PERMISSION_DENIED, REMOVED, VALUE_TOO_LARGE)
 from raftmeta.wire.client_messages cimport (CLIENT_LEADER, FORMAT_CLIENT_VERSION, READ_COUNT_ONLY, READ_KEYS_ONLY,
                                             READ_LOCAL, REQUEST_AUTHENTICATE, REQUEST_CHANGE, REQUEST_COMMAND,
-                                            REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX, REQUEST_LEASES,
-                                            REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS, REQUEST_PIECE,
-                                            REQUEST_RANGE, REQUEST_RIGHTS, REQUEST_SNAPSHOT, REQUEST_STATUS,
-                                            REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH, ClientMessage,
-                                            client_frame_begin, client_frame_end)
+                                            REQUEST_FLIGHT, REQUEST_GET, REQUEST_GROUPS, REQUEST_KIND_MAX,
+                                            REQUEST_LEASES, REQUEST_MACHINE_READ, REQUEST_MEET, REQUEST_MEMBERS,
+                                            REQUEST_PIECE, REQUEST_RANGE, REQUEST_RIGHTS, REQUEST_SNAPSHOT,
+                                            REQUEST_STATUS, REQUEST_TRANSFER, REQUEST_UNWATCH, REQUEST_WATCH,
+                                            ClientMessage, client_frame_begin, client_frame_end)
 from raftmeta.wire.commands cimport (COMMAND_COMPACT, COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT,
                                      COMMAND_LEASE_KEEP_ALIVE, COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END,
                                      COMMAND_RIGHTS, COMMAND_SESSION_CLOSE, COMMAND_SESSION_OPEN, COMMAND_USER,
@@ -429,6 +430,7 @@ TAKERS[<int>REQUEST_PIECE] = snapshots_take
 TAKERS[<int>REQUEST_MACHINE_READ] = machine_read
 TAKERS[<int>REQUEST_AUTHENTICATE] = authentication_take
 TAKERS[<int>REQUEST_RIGHTS] = listing_take
+TAKERS[<int>REQUEST_FLIGHT] = flight_take
 
 
 # Who proved nothing is unknown to every state, and a local read is about the state that is here.

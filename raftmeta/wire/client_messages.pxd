@@ -37,9 +37,10 @@ cdef enum ClientRequestKind:
     REQUEST_AUTHENTICATE = 16
     REQUEST_GROUPS = 17         # a RANGE whose keys are given in groups
     REQUEST_RIGHTS = 18
+    REQUEST_FLIGHT = 19         # records of the flight recorder
 
 cdef enum:
-    REQUEST_KIND_MAX = REQUEST_RIGHTS
+    REQUEST_KIND_MAX = REQUEST_FLIGHT
 
 cdef enum ClientReadFlags:
     READ_LOCAL = 1              # the state that the node has applied, without asking the leader
@@ -75,11 +76,12 @@ cdef enum ClientQuota:
 # Fields that a kind does not have are zero.
 cdef struct ClientRequest:
     uint8_t kind                # ClientRequestKind
-    uint8_t flags               # ClientReadFlags, the filter of a watch, or the RightsPage of a RIGHTS
+    uint8_t flags               # ClientReadFlags, the filter of a watch, the RightsPage of a RIGHTS, or
+                                # the FlightPart of a FLIGHT
     uint64_t id
     uint64_t number             # revision of a read or a start; UNWATCH: id of the watch; CHANGE: index of a
-                                # membership; PIECE: offset; LEASES: the least id
-    uint32_t limit              # of a range or of RIGHTS; PIECE: length
+                                # membership; PIECE: offset; LEASES: the least id; FLIGHT: of a record
+    uint32_t limit              # of a range, RIGHTS or FLIGHT; PIECE: length
     Bytes key                   # key, start of a range, name, a command's payload, or a membership; AUTHENTICATE: a
                                 # name, then a nonce; RIGHTS: the least name
     Bytes end                   # end of a range, address, or a call; AUTHENTICATE: a nonce, then a proof

@@ -20,6 +20,7 @@ cdef enum:
     READ_FLAGS_ALL = READ_LOCAL | READ_KEYS_ONLY | READ_COUNT_ONLY
     FILTER_ALL = 15             # machine/watches WatchFilter
     PAGES_MAX = 2               # machine/rights_show RightsPage
+    RECORDER_PARTS_MAX = 3      # flight/ring FlightPart
 
 cdef enum RequestFields:
     HAS_FLAGS = 1
@@ -99,6 +100,8 @@ cdef inline uint8_t _fields_of(uint8_t kind) noexcept nogil:
         return HAS_FLAGS | HAS_KEY | HAS_END
     if kind == REQUEST_RIGHTS:
         return HAS_FLAGS | HAS_LIMIT | HAS_KEY
+    if kind == REQUEST_FLIGHT:
+        return HAS_FLAGS | HAS_NUMBER | HAS_LIMIT
     return HAS_KEY | HAS_END if kind == REQUEST_MEET else 0
 
 
@@ -148,6 +151,8 @@ cdef inline uint64_t _flags_max(uint8_t kind) noexcept nogil:
         return AUTHENTICATE_PROVES
     if kind == REQUEST_RIGHTS:
         return PAGES_MAX
+    if kind == REQUEST_FLIGHT:
+        return RECORDER_PARTS_MAX
     return FILTER_ALL if kind == REQUEST_WATCH else READ_LOCAL
 
 

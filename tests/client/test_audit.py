@@ -215,6 +215,7 @@ DENIED: list[tuple[str, Callable[[raftmeta.Client], Any]]] = [
     ("transfer", lambda client: client.transfer()),
     ("member_meet", lambda client: client.add_member("z", "127.0.0.1:9")),
     ("snapshot", lambda client: client.fetch_snapshot(io.BytesIO())),
+    ("flight_recorder", lambda client: client.flight_recorder()),
     ("auth_disable", lambda client: client.auth.disable()),
     ("auth_user_put", lambda client: client.auth.put_user("boss", "another secret")),
     ("auth_bind", lambda client: client.auth.bind("user", "all")),
@@ -252,6 +253,7 @@ def test_administration_by_a_client_is_recorded_without_any_setting(tmp_path: Pa
         client.auth.put_user("guest", "another secret")
         client.auth.bind("guest", "new")
         client.fetch_snapshot(io.BytesIO())
+        client.flight_recorder()
         client.compact(1)
         with pytest.raises(raftmeta.RaftmetaError):
             client.add_member("z", "127.0.0.1:9", timeout_s=1)
@@ -263,6 +265,7 @@ def test_administration_by_a_client_is_recorded_without_any_setting(tmp_path: Pa
         assert trail.told(operation="auth_bind", principal="boss", name="guest", role="new", verdict="ok")
         assert trail.told(operation="auth_user_put", principal="boss", name="guest", verdict="ok")
         assert trail.told(operation="snapshot", principal="boss", verdict="ok")
+        assert trail.told(operation="flight_recorder", principal="boss", verdict="ok")
         assert trail.told(operation="compact", principal="boss", to=1)
         assert trail.told(operation="member_meet", principal="boss", name="z", address="127.0.0.1:9")
         assert trail.told(operation="transfer", principal="boss", name="nobody")[0]["verdict"] != "ok"

@@ -111,6 +111,7 @@ def test_a_node_itself_may_do_everything(guarded: tuple[raftmeta.Node, str]) -> 
         lambda client: client.transfer(),
         lambda client: client.add_member("z", "127.0.0.1:9"),
         lambda client: client.fetch_snapshot(io.BytesIO()),
+        lambda client: client.flight_recorder(),
         lambda client: client.auth.disable(),
         lambda client: client.auth.put_user("boss", "mine now"),
         lambda client: client.auth.bind("user", "all"),

@@ -15,6 +15,9 @@ class FlightFace:
     def write_many(self, part: int, kind: int, count: int) -> None:
         """So many records, numbered from 0 by a, without the GIL."""
 
+    def copied(self, part: int, first: int, most: int) -> list[Any]:
+        """What a node answers for its part: see flight/image."""
+
     def start(self) -> bool: ...
     def stop(self) -> bool:
         """Carry everything and end the thread; False: it did not end."""

@@ -1,13 +1,14 @@
 """The flight recorder's ring as a Python object, for tests."""
 import os
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from raftmeta.engine.state cimport Engine
-from raftmeta.flight.ring cimport (FlightPart, FlightRing, flight_begin_life, flight_destroy, flight_open, flight_start,
-                                   flight_stop, flight_text, flight_write)
+from raftmeta.flight.ring cimport (FlightLook, FlightPart, FlightRecord, FlightRing, flight_begin_life, flight_copy,
+                                   flight_destroy, flight_open, flight_start, flight_stop, flight_text, flight_write)
 from raftmeta.loop.recorder cimport Recorder, recorder_seen, recorder_turn
 from raftmeta.native.threads cimport boot_now_ns
 
@@ -62,6 +63,15 @@ cdef class FlightFace:
         with nogil:
             for i in range(count):
                 flight_write(self.ring, <FlightPart>part, kind, i, 0, 0, 0)
+
+    def copied(self, int part, uint64_t first, uint64_t most):
+        cdef FlightLook look
+        cdef bytes records = PyBytes_FromStringAndSize(NULL, most * sizeof(FlightRecord))
+        cdef FlightRecord* into = <FlightRecord*>PyBytes_AS_STRING(records)
+        with nogil:
+            flight_copy(self.ring, <FlightPart>part, first, most, into, &look)
+        return [b"a", look.life, look.capacity, look.boot_ns, look.wall_ns, look.newest,
+                records[:look.copied * sizeof(FlightRecord)]]
 
     def start(self):
         return bool(flight_start(self.ring))

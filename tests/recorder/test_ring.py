@@ -247,7 +247,7 @@ def test_a_node_records_its_life(tmp_path: Path) -> None:
     own = [kind for kind in kinds(found) if kind not in (words.PAUSE, words.GIL, words.SYNC, words.WRITE)]
     assert own[-1] == words.STOP
     assert {words.BECAME_PRE_CANDIDATE, words.BECAME_CANDIDATE, words.BECAME_LEADER} <= set(own)
-    assert b"secret value" not in found.path.read_bytes()
+    assert b"secret value" not in Path(found.source).read_bytes()
 
 
 def test_a_killed_node_leaves_what_it_saw(tmp_path: Path) -> None:

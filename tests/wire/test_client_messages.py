@@ -42,9 +42,10 @@ FIELDS: dict[int, list[str]] = {
     15: ["number"],
     16: ["flags", "key", "end"],
     17: ["flags", "number", "limit", "key", "end", "skip", "delimiter"],
+    19: ["flags", "number", "limit"],
 }
-FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1, 16: 1, 17: 7}
-LIMITS = {3: 2**32 - 1, 13: 1 << 20, 17: 2**32 - 1}
+FLAGS = {2: 1, 3: 7, 4: 15, 9: 1, 14: 1, 16: 1, 17: 7, 19: 3}
+LIMITS = {3: 2**32 - 1, 13: 1 << 20, 17: 2**32 - 1, 19: 2**32 - 1}
 ANY_64 = st.integers(0, 2**64 - 1)
 NUMBERS = st.integers(0, 2**63 - 1)
 
