@@ -30,6 +30,7 @@ cdef EtcdDoor* _create(Loop* loop, Accounts* accounts, object identity, object c
     cdef EtcdDoor* door
     cdef bytes address = str(identity.etcd_listen).encode()
     fill_common(&common, config, config.etcd_connections_max)
+    limits.prefix_length = 0
     limits.needs_rights = config.rights_required
     limits.progress_ns = round(config.etcd_progress_s * 1e9)
     desk.session_ttl_ms = round(config.session_ttl_s * 1000)

@@ -35,14 +35,15 @@ from raftmeta.storage.disk cimport RealDisk
 from raftmeta.storage.identity cimport Identity
 from raftmeta.storage.wal_state cimport Wal
 
-# Threads that read the state; at each moment one of each kind.
+# Those that read the state; at each moment one of each kind.
 cdef enum LoopReader:
     READER_HOST = 0                 # a caller, which holds the GIL
     READER_CLIENTS = 1              # the thread that serves clients
     READER_DOORS = 2                # the thread of the ZooKeeper door
     READER_KAFKA = 3                # the thread of the Kafka door
     READER_ETCD = 4                 # the thread of the etcd door
-    LOOP_READERS = 5
+    READER_ETCD_SNAPSHOT = 5        # ... while it sends a snapshot, turn after turn
+    LOOP_READERS = 6
 
 # Somebody waits for something that engine/submission has among the awaited kinds.
 cdef struct Awaiting:

@@ -13,6 +13,7 @@ python -m tests.doors etcd_clients          etcd's recipes in Go, etcd3gw and et
 python -m tests.doors etcd_kills            etcd's recipes in Go while servers are killed
 python -m tests.doors etcd_kubernetes       10,000 objects by the library that kube-apiserver asks etcd by
 python -m tests.doors etcd_trace            messages of etcd's client in Go, on the etcd door and on a real etcd
+python -m tests.doors etcd_snapshot         a snapshot of the door in etcdutl, and in a real etcd
 python -m tests.doors etcd_suites           the test suites of etcd3gw and aetcd
 python -m tests.doors patroni_etcd          Patroni with PostgreSQL over its etcd3 section, on nodes with etcd doors
 python -m tests.doors --on etcd             clients of etcd on a real etcd 3.7, which proves the programs
@@ -60,6 +61,7 @@ OF_ETCD_DOOR = (
     "etcd_door",
     "etcd_clients",
     "etcd_trace",
+    "etcd_snapshot",
     "etcd_kills",
     "etcd_kubernetes",
     "etcd_suites",

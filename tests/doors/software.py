@@ -190,6 +190,9 @@ ETCD = GoProgram(
 ETCDCTL = GoProgram(
     "etcdctl", "3.7.3", "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdctl/v3/ctlv3", "go.etcd.io/etcd/etcdctl/v3"
 )
+ETCDUTL = GoProgram(
+    "etcdutl", "3.7.3", "go.etcd.io/etcd/etcdutl/v3", "go.etcd.io/etcd/etcdutl/v3/etcdutl", "go.etcd.io/etcd/etcdutl/v3"
+)
 CONSUL = GoProgram(
     "consul",
     "1.22.7",
@@ -207,6 +210,10 @@ def etcd() -> Path:
 
 def etcdctl() -> Path:
     return ETCDCTL.path()
+
+
+def etcdutl() -> Path:
+    return ETCDUTL.path()
 
 
 def go_client(program: str) -> Path:

@@ -36,6 +36,7 @@ METHODS = {
     "Status": "/etcdserverpb.Maintenance/Status",
     "Alarm": "/etcdserverpb.Maintenance/Alarm",
     "HashKV": "/etcdserverpb.Maintenance/HashKV",
+    "Snapshot": "/etcdserverpb.Maintenance/Snapshot",
     "MoveLeader": "/etcdserverpb.Maintenance/MoveLeader",
     **{
         name: f"/etcdserverpb.Auth/{name}"
@@ -200,6 +201,10 @@ class EtcdClient:
     def end(self, name: str, stream: int) -> Message:
         (body,) = self.answer(stream)
         return decode(f"{name}Reply", body)
+
+    def snapshot(self) -> list[Message]:
+        """The pieces of a database, and its hash."""
+        return [decode("SnapshotReply", body) for body in self.answer(self.start("Snapshot"))]
 
     def ask(self, name: str, /, **values: Any) -> Message:
         return self.end(name, self.start(name, **values))

@@ -138,6 +138,13 @@ SCHEMA: dict[str, dict[str, tuple[int, str]]] = {
     "Unlock": {"key": (1, "bytes")},
     "UnlockReply": {"header": (1, "Header")},
     "MoveLeaderReply": {"header": (1, "Header")},
+    "Snapshot": {},
+    "SnapshotReply": {
+        "header": (1, "Header"),
+        "remaining_bytes": (2, "uint"),
+        "blob": (3, "bytes"),
+        "version": (4, "text"),
+    },
     "Event": {"type": (1, "int"), "kv": (2, "KeyValue"), "prev_kv": (3, "KeyValue")},
     "WatchCreate": {"key": (1, "bytes"), "range_end": (2, "bytes"), "start": (3, "int"), "watch_id": (7, "int")},
     "WatchCancel": {"watch_id": (1, "int")},

@@ -31,6 +31,7 @@ from raftmeta.doors.etcd.access cimport access_look
 from raftmeta.doors.etcd.calls cimport calls_answered, calls_release
 from raftmeta.doors.etcd.connections cimport connections_expire_calls, connections_tell, etcd_rules
 from raftmeta.doors.etcd.feeds cimport feeds_answered, feeds_release, feeds_woken
+from raftmeta.doors.etcd.snapshot cimport snapshot_is_busy
 from raftmeta.doors.etcd.state cimport (ETCD_MESSAGE_BYTES_MAX, TASK_CALL, TASK_FEED_CLOSE, TASK_FEED_OPEN,
                                         EtcdConnection, EtcdTask)
 from raftmeta.doors.etcd.watches cimport watches_tend
@@ -91,7 +92,7 @@ RULES.woken = feeds_woken
 
 # --- a turn -----------------------------------------------------------------------------------------------------------
 cdef int _sleep_ms(const Desk* desk) noexcept nogil:
-    return thread_sleep_ms(desk, (<const EtcdDoor*>desk).is_serving)
+    return 0 if snapshot_is_busy(<const EtcdDoor*>desk) else thread_sleep_ms(desk, (<const EtcdDoor*>desk).is_serving)
 
 
 cdef void _tell_counters(EtcdDoor* door) noexcept nogil:
@@ -168,6 +169,7 @@ cdef void etcd_destroy(EtcdDoor* door) noexcept nogil:
     door.written.release()
     door.deleted.release()
     door.told.release()
+    door.keyed.release()
     free(door)
 
 

@@ -108,6 +108,7 @@ cdef void _fill_paths() noexcept nogil:
     _path(b"maintenance/defragment", b"/etcdserverpb.Maintenance/Defragment")
     _path(b"maintenance/hash", b"/etcdserverpb.Maintenance/Hash")
     _path(b"maintenance/hashkv", b"/etcdserverpb.Maintenance/HashKV")
+    _path(b"maintenance/snapshot", b"/etcdserverpb.Maintenance/Snapshot", True)
     _path(b"maintenance/transfer-leadership", b"/etcdserverpb.Maintenance/MoveLeader")
     _path(b"lock/lock", b"/v3lockpb.Lock/Lock")
     _path(b"lock/unlock", b"/v3lockpb.Lock/Unlock")

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t
 
 from raftmeta.doors.etcd.state cimport EtcdCall, EtcdDoor, KeyRecord
+from raftmeta.machine.entry cimport Entry
 from raftmeta.native.containers cimport Vec
 from raftmeta.wire.commands cimport Bytes
 from raftmeta.wire.msgpack cimport Reader
@@ -20,5 +21,9 @@ cdef bint key_range_allows(EtcdDoor* door, EtcdCall* call, uint8_t rights, const
 
 # The next record of a result; nil is none. False: there is none.
 cdef bint key_record(Reader* reader, KeyRecord* record) noexcept nogil
-# A KeyValue as the field of a message. False: no memory.
+# A version of a key. Its bytes are those of the entry.
+cdef void key_record_of(const Entry* entry, KeyRecord* record) noexcept nogil
+# A KeyValue: how many bytes it has, and these; alone, and as the field of a message. False: no memory.
+cdef uint32_t key_value_length(const KeyRecord* record, bint with_value) noexcept nogil
+cdef bint key_value_fields(Vec[uint8_t]* out, const KeyRecord* record, bint with_value) noexcept nogil
 cdef bint key_value_put(Vec[uint8_t]* out, uint32_t field, const KeyRecord* record, bint with_value) noexcept nogil

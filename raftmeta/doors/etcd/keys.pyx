@@ -7,6 +7,7 @@ from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport revision_told
 from raftmeta.doors.etcd.protobuf cimport (PB_BYTES, pb_put_bytes, pb_put_uint, pb_put_varint, pb_varint_length)
+from raftmeta.machine.entry cimport entry_data_length, entry_key, entry_value
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.wire.commands cimport KEY_BYTES_MAX
 from raftmeta.wire.msgpack cimport (number_max, read_array_max, read_bin, read_nil, read_uint, unsigned_max)
@@ -44,6 +45,15 @@ cdef bint key_range_allows(EtcdDoor* door, EtcdCall* call, uint8_t rights, const
     return access_allows(door, call, rights, &range.start, &end)
 
 
+cdef void key_record_of(const Entry* entry, KeyRecord* record) noexcept nogil:
+    record.key = bytes_of(entry_key(entry), entry.key_length)
+    record.value = bytes_of(entry_value(entry), entry_data_length(entry))
+    record.create_revision = entry.create_revision
+    record.mod_revision = entry.mod_revision
+    record.version = entry.version
+    record.lease = entry.lease
+
+
 cdef bint key_record(Reader* reader, KeyRecord* record) noexcept nogil:
     cdef uint32_t elements
     cdef uint32_t length = 0
@@ -70,13 +80,18 @@ cdef inline uint32_t _bytes_length(const Bytes* value) noexcept nogil:
     return 1 + pb_varint_length(value.length) + value.length if value.length else 0
 
 
-cdef bint key_value_put(Vec[uint8_t]* out, uint32_t field, const KeyRecord* record, bint with_value) noexcept nogil:
-    cdef uint64_t create_revision = revision_told(record.create_revision)
-    cdef uint64_t mod_revision = revision_told(record.mod_revision)
-    cdef uint32_t length = (_bytes_length(&record.key) + _uint_length(create_revision) + _uint_length(mod_revision)
-                            + _uint_length(record.version) + _uint_length(record.lease)
-                            + (_bytes_length(&record.value) if with_value else 0))
-    return (pb_put_varint(out, <uint64_t>field << 3 | PB_BYTES) and pb_put_varint(out, length)
-            and pb_put_bytes(out, 1, &record.key) and pb_put_uint(out, 2, create_revision)
-            and pb_put_uint(out, 3, mod_revision) and pb_put_uint(out, 4, record.version)
+cdef uint32_t key_value_length(const KeyRecord* record, bint with_value) noexcept nogil:
+    return (_bytes_length(&record.key) + _uint_length(revision_told(record.create_revision))
+            + _uint_length(revision_told(record.mod_revision)) + _uint_length(record.version)
+            + _uint_length(record.lease) + (_bytes_length(&record.value) if with_value else 0))
+
+
+cdef bint key_value_fields(Vec[uint8_t]* out, const KeyRecord* record, bint with_value) noexcept nogil:
+    return (pb_put_bytes(out, 1, &record.key) and pb_put_uint(out, 2, revision_told(record.create_revision))
+            and pb_put_uint(out, 3, revision_told(record.mod_revision)) and pb_put_uint(out, 4, record.version)
             and (not with_value or pb_put_bytes(out, 5, &record.value)) and pb_put_uint(out, 6, record.lease))
+
+
+cdef bint key_value_put(Vec[uint8_t]* out, uint32_t field, const KeyRecord* record, bint with_value) noexcept nogil:
+    return (pb_put_varint(out, <uint64_t>field << 3 | PB_BYTES)
+            and pb_put_varint(out, key_value_length(record, with_value)) and key_value_fields(out, record, with_value))

@@ -10,14 +10,13 @@ from libc.string cimport memset
 
 from raftmeta.connections.state cimport TUNE_TURN_BYTES
 from raftmeta.doors.desk.rounds cimport round_ask
-from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.etcd.calls cimport (call_answer, call_end, call_fail, call_header, call_message, call_pin,
                                         call_reply, call_rest, call_wait, revision_told)
-from raftmeta.doors.etcd.keys cimport key_range, key_range_allows, key_value_put
+from raftmeta.doors.etcd.keys cimport key_range, key_range_allows, key_record_of, key_value_put
 from raftmeta.doors.etcd.protobuf cimport PbReader, pb_next, pb_put_uint, pb_reader
 from raftmeta.doors.etcd.schema cimport NAMES_SORT_ORDER, NAMES_SORT_TARGET, schema_name
 from raftmeta.doors.etcd.state cimport CODE_INVALID_ARGUMENT
-from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_at_pinned, entry_data_length, entry_key, entry_value
+from raftmeta.machine.entry cimport ENTRY_TOMBSTONE, Entry, entry_at_pinned, entry_key
 from raftmeta.machine.plan cimport compare_bytes
 from raftmeta.machine.rights_state cimport RIGHT_READ
 from raftmeta.machine.tree cimport Cursor, cursor_next, cursor_seek, root_find, root_revision
@@ -86,15 +85,6 @@ cdef bint _passes(const RangeAsked* asked, const KeyRecord* record) noexcept nog
                 or (asked.min_create != 0 and create < asked.min_create))
 
 
-cdef void _fill(const Entry* entry, KeyRecord* record) noexcept nogil:
-    record.key = bytes_of(entry_key(entry), entry.key_length)
-    record.value = bytes_of(entry_value(entry), entry_data_length(entry))
-    record.create_revision = entry.create_revision
-    record.mod_revision = entry.mod_revision
-    record.version = entry.version
-    record.lease = entry.lease
-
-
 cdef inline const Entry* _live(const Entry* entry, uint64_t revision) noexcept nogil:
     entry = entry_at_pinned(entry, revision)
     if entry == NULL or entry.flags & ENTRY_TOMBSTONE:
@@ -116,7 +106,7 @@ cdef bint range_collect(EtcdDoor* door, const RangeAsked* asked, uint64_t revisi
         count[0] = entry != NULL
         if entry == NULL or asked.count_only:
             return True
-        _fill(entry, &record)
+        key_record_of(entry, &record)
         return records.push(record)
     # No key is longer than that: those that begin like a longer start stand before it, but for the one that equals its
     # beginning.
@@ -133,7 +123,7 @@ cdef bint range_collect(EtcdDoor* door, const RangeAsked* asked, uint64_t revisi
         count[0] += 1
         if asked.count_only or not (wants_all or count[0] <= <uint64_t>asked.limit + 1):
             continue
-        _fill(entry, &record)
+        key_record_of(entry, &record)
         if not records.push(record):
             return False
     return True

@@ -117,6 +117,8 @@ cdef enum EtcdMessage:
     MESSAGE_ROLE_DELETE
     MESSAGE_ROLE_GRANT
     MESSAGE_ROLE_REVOKE
+    MESSAGE_SNAPSHOT
+    MESSAGE_SNAPSHOT_REPLY
 
 # The names of an enum's values, in order from 0.
 cdef enum EtcdNames:

@@ -324,6 +324,13 @@ cdef void _fill_members() noexcept nogil:
     _row(MESSAGE_MEMBERS_REPLY, 2, b"members", KIND_MESSAGE, MESSAGE_MEMBER, True)
 
 
+cdef void _fill_snapshot() noexcept nogil:
+    _header_only(MESSAGE_SNAPSHOT_REPLY)
+    _row(MESSAGE_SNAPSHOT_REPLY, 2, b"remaining_bytes", KIND_UINT64)
+    _row(MESSAGE_SNAPSHOT_REPLY, 3, b"blob", KIND_BYTES)
+    _row(MESSAGE_SNAPSHOT_REPLY, 4, b"version", KIND_STRING)
+
+
 cdef void _fill_auth() noexcept nogil:
     _header_only(MESSAGE_HEADER_ALONE)
     _row(MESSAGE_PERMISSION, 1, b"permType", KIND_ENUM, NAMES_PERMISSION)
@@ -416,4 +423,5 @@ _fill_leases()
 _fill_locks()
 _fill_members()
 _fill_auth()
+_fill_snapshot()
 _fill_names()

@@ -16,7 +16,7 @@ from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
 from raftmeta.native.containers cimport Vec
 from raftmeta.native.threads cimport Published
 from raftmeta.status cimport status_t
-from raftmeta.wire.commands cimport Bytes
+from raftmeta.wire.commands cimport KEY_BYTES_MAX, Bytes
 
 cdef enum:
     ETCD_MESSAGE_BYTES_MAX = 6 * 1024 * 1024    # of a request: what is larger could not be one command of the log
@@ -33,6 +33,8 @@ cdef enum:
 cdef struct EtcdLimits:
     bint needs_rights
     uint64_t progress_ns            # a watch that wants marks gets one after so long without an event
+    uint32_t prefix_length          # clients see the keys that begin so, without it; 0: all keys
+    uint8_t[KEY_BYTES_MAX] prefix
 
 # The codes of gRPC (google.golang.org/grpc/codes).
 cdef enum EtcdCode:
@@ -216,6 +218,8 @@ cdef struct EtcdDoor:
     WatchPool* pool                 # what all feeds together may have waiting
     EtcdCall* watching              # streams of watches
     uint64_t watching_ns            # when they were looked at last
+    EtcdCall* snapshot              # the call that sends one; NULL: none
+    Vec[uint8_t] keyed              # scratch: a message with the prefix put in or taken away
     EtcdCounters counters
     # Shared:
     Published[EtcdCounters] published

@@ -35,7 +35,10 @@ from raftmeta.doors.etcd.schema cimport (
     MESSAGE_AUTHENTICATE_REPLY, MESSAGE_HEADER_ALONE, MESSAGE_ROLE_ADD, MESSAGE_ROLE_DELETE, MESSAGE_ROLE_GET,
     MESSAGE_ROLE_GET_REPLY, MESSAGE_ROLE_GRANT, MESSAGE_ROLE_LIST, MESSAGE_ROLE_LIST_REPLY, MESSAGE_ROLE_REVOKE,
     MESSAGE_USER_ADD, MESSAGE_USER_CHANGE_PASSWORD, MESSAGE_USER_DELETE, MESSAGE_USER_GET, MESSAGE_USER_GET_REPLY,
-    MESSAGE_USER_GRANT, MESSAGE_USER_LIST, MESSAGE_USER_LIST_REPLY, MESSAGE_USER_REVOKE)
+    MESSAGE_USER_GRANT, MESSAGE_USER_LIST, MESSAGE_USER_LIST_REPLY, MESSAGE_USER_REVOKE, MESSAGE_SNAPSHOT,
+    MESSAGE_SNAPSHOT_REPLY)
+from raftmeta.doors.etcd.snapshot cimport (snapshot_answered, snapshot_closed, snapshot_go, snapshot_half_closed,
+                                           snapshot_message)
 from raftmeta.doors.etcd.state cimport ETCD_ALWAYS, ETCD_CHANGES, ETCD_STREAM, EtcdCall, EtcdDoor, EtcdTask
 from raftmeta.doors.etcd.watches cimport watches_closed, watches_go, watches_half_closed, watches_message
 from raftmeta.doors.etcd.writes cimport (compact_answered, compact_message, delete_answered, delete_message,
@@ -47,7 +50,7 @@ from raftmeta.security.audit_queue cimport (AUDIT_AUTH_BIND, AUDIT_AUTH_DISABLE,
                                             AUDIT_DELETE,
                                             AUDIT_DELETE_RANGE, AUDIT_GET, AUDIT_LEASE_GRANT, AUDIT_LEASE_LIST,
                                             AUDIT_LEASE_REVOKE, AUDIT_MEMBER_CHANGE, AUDIT_PUT, AUDIT_RANGE,
-                                            AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UPDATE)
+                                            AUDIT_SNAPSHOT, AUDIT_TRANSACTION, AUDIT_TRANSFER, AUDIT_UPDATE)
 from raftmeta.wire.commands cimport Bytes
 
 ctypedef void (*takes_message)(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil
@@ -125,6 +128,9 @@ cdef void _fill() noexcept nogil:
     _row(b"/etcdserverpb.Maintenance/MoveLeader", MESSAGE_MOVE_LEADER, MESSAGE_MOVE_LEADER_REPLY, ETCD_CHANGES,
          move_leader_message, NULL, move_leader_answered)
     _told_as(AUDIT_TRANSFER)
+    _row(b"/etcdserverpb.Maintenance/Snapshot", MESSAGE_SNAPSHOT, MESSAGE_SNAPSHOT_REPLY, ETCD_STREAM,
+         snapshot_message, snapshot_go, snapshot_answered, snapshot_half_closed, snapshot_closed)
+    _told_as(AUDIT_SNAPSHOT)
 
 
 cdef void _fill_streams() noexcept nogil:
