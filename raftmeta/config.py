@@ -82,6 +82,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 _TEXT_BYTES_MAX = 4096
 _ROOT_BYTES_MAX = 64
+_PREFIX_BYTES_MAX = 256
 _WORDS = frozenset(
     ("ruok", "srvr", "stat", "mntr", "conf", "cons", "envi", "isro", "wchs", "wchc", "wchp", "dump", "dirs")
 )
@@ -154,6 +155,7 @@ class Config:
     heartbeat, and how often it is told to send one.
     etcd_connections_max: of etcd's clients on this node, all together.
     etcd_progress_s: a watch of etcd with progress_notify gets a mark after so long without an event.
+    etcd_prefix: etcd's clients see only keys that begin so, and without it; empty: all keys. At most 256 bytes.
     lease_reads: serve reads from the leader's lease instead of a round. Trusts the clocks' rates; off by default.
     checks: also check the costly invariants; for tests.
     insecure: allow listening on an address that other machines reach, without encryption and authentication. A node
@@ -219,6 +221,7 @@ class Config:
     kafka_consumer_beat_s: float = 5.0
     etcd_connections_max: int = 10_000
     etcd_progress_s: float = 600.0
+    etcd_prefix: str = ""
     local_clients: bool = False
     rights_required: bool = False
     lease_reads: bool = False
@@ -251,6 +254,7 @@ class Config:
             "kafka_consumer_session_s",
             "more than kafka_consumer_beat_s",
         )
+        _check_relation(len(self.etcd_prefix.encode()) <= _PREFIX_BYTES_MAX, "etcd_prefix", "at most 256 bytes")
         root = self.zookeeper_root.encode()
         _check_relation(
             0 < len(root) <= _ROOT_BYTES_MAX and b"/" not in root, "zookeeper_root", "1 to 64 bytes without a slash"

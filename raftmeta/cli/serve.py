@@ -47,7 +47,13 @@ def peers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     return peers
 
 
-def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_clients: bool = False) -> raftmeta.Config:
+def config_of(
+    path: Path | None,
+    insecure: bool,
+    has_rights: bool,
+    has_local_clients: bool = False,
+    etcd_prefix: str | None = None,
+) -> raftmeta.Config:
     """Settings from a TOML file whose names are those of Config."""
     settings: dict[str, Any] = {}
     if path is not None:
@@ -64,6 +70,8 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_cli
         settings["rights_required"] = True
     if has_local_clients:
         settings["local_clients"] = True
+    if etcd_prefix is not None:
+        settings["etcd_prefix"] = etcd_prefix
     return raftmeta.Config(**settings)
 
 
@@ -102,6 +110,7 @@ def config_of(path: Path | None, insecure: bool, has_rights: bool, has_local_cli
     metavar="HOST:PORT",
     help="Where to accept etcd's clients (docs/etcd.md).",
 )
+@click.option("--etcd-prefix", metavar="TEXT", help="Show etcd's clients only the keys that begin so, without it.")
 @click.option("--http", "http_listen", metavar="HOST:PORT", help="Serve the REST protocol there (docs/rest.md).")
 @click.option("--http-cert", metavar="FILE", help="Certificate of the REST server, which then speaks https.")
 @click.option("--http-key", metavar="FILE", help="Its private key.")
@@ -146,6 +155,7 @@ def serve(
     zookeeper_listen: str | None,
     kafka_listen: str | None,
     etcd_listen: str | None,
+    etcd_prefix: str | None,
     http_listen: str | None,
     http_cert: str | None,
     http_key: str | None,
@@ -196,7 +206,7 @@ def serve(
             kafka_listen=kafka_listen,
             etcd_listen=etcd_listen,
             cluster=cluster,
-            config=config_of(config_path, insecure, has_rights, http_listen is not None),
+            config=config_of(config_path, insecure, has_rights, http_listen is not None, etcd_prefix),
             encryption=encryption,
             tls=tls,
             audit=_audit(audit_folder, audit_settings),

@@ -3,7 +3,8 @@
 It decides under which address clients find the node. It never accepts a connection; doors/etcd/door does.
 """
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcpy
 
 from raftmeta.connections.accounts_state cimport Accounts
 from raftmeta.connections.state cimport ConnectionLimits, Connections
@@ -29,8 +30,10 @@ cdef EtcdDoor* _create(Loop* loop, Accounts* accounts, object identity, object c
     cdef EtcdLimits limits
     cdef EtcdDoor* door
     cdef bytes address = str(identity.etcd_listen).encode()
+    cdef bytes prefix = config.etcd_prefix.encode()
     fill_common(&common, config, config.etcd_connections_max)
-    limits.prefix_length = 0
+    limits.prefix_length = <uint32_t>len(prefix)
+    memcpy(limits.prefix, <const uint8_t*>prefix, len(prefix))      # not more than there is room for (config)
     limits.needs_rights = config.rights_required
     limits.progress_ns = round(config.etcd_progress_s * 1e9)
     desk.session_ttl_ms = round(config.session_ttl_s * 1000)

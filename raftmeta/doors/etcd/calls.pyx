@@ -10,6 +10,7 @@ codes and words.
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from raftmeta.connections.accounts cimport accounts_refused, accounts_spend
 from raftmeta.connections.accounts_state cimport account_drop, account_hold
@@ -21,6 +22,7 @@ from raftmeta.doors.desk.state cimport DeskTask, bytes_of
 from raftmeta.doors.desk.tasks cimport (command_submit, desk_session_lost, sequence_done, task_create, task_free,
                                         task_submit)
 from raftmeta.doors.etcd.audit cimport audit_blocks, audit_ended
+from raftmeta.doors.etcd.prefix cimport prefix_put, prefix_take
 from raftmeta.doors.etcd.protobuf cimport pb_begin, pb_end, pb_put_uint
 from raftmeta.doors.etcd.schema cimport schema_check
 from raftmeta.doors.etcd.state cimport (CODE_FAILED_PRECONDITION, CODE_INTERNAL, CODE_INVALID_ARGUMENT, CODE_NOT_FOUND,
@@ -76,15 +78,35 @@ cdef bint call_header(EtcdDoor* door, Vec[uint8_t]* out, uint64_t revision) noex
             and pb_put_uint(out, 4, door.desk.status.core.term) and pb_end(out, start))
 
 
-cdef void call_send(EtcdDoor* door, EtcdCall* call, bint is_made) noexcept nogil:
-    cdef uint8_t[FRAME_BYTES] head
-    cdef uint32_t length = <uint32_t>door.reply.size
+cdef void _put_head(uint8_t* head, uint32_t length) noexcept nogil:
     cdef int i
-    if call.connection == NULL or call.is_done:
-        return
     head[0] = 0
     for i in range(4):
         head[1 + i] = <uint8_t>(length >> (24 - 8 * i))
+
+
+# door.reply as the client sees it. False: no memory.
+cdef bint _without_prefix(EtcdDoor* door, EtcdCall* call) noexcept nogil:
+    cdef Bytes reply = bytes_of(door.reply.data, door.reply.size)
+    cdef Vec[uint8_t] shown
+    cdef bint is_made
+    memset(&shown, 0, sizeof(shown))
+    is_made = prefix_take(&door.limits, call.handler.reply, &reply, &shown)
+    door.reply.clear()
+    is_made = is_made and (shown.size == 0 or door.reply.append(shown.data, shown.size))
+    shown.release()
+    return is_made
+
+
+cdef void call_send(EtcdDoor* door, EtcdCall* call, bint is_made) noexcept nogil:
+    cdef uint8_t[FRAME_BYTES] head
+    cdef uint32_t length
+    if call.connection == NULL or call.is_done:
+        return
+    if door.limits.prefix_length and is_made and not _without_prefix(door, call):
+        is_made = False
+    length = <uint32_t>door.reply.size
+    _put_head(head, length)
     if door.reply.size > door.desk.base.limits.memory_max:
         call_end(door, call, CODE_RESOURCE_EXHAUSTED, b"etcdserver: the answer is too large")
         return
@@ -335,9 +357,33 @@ cdef bint _is_refused(EtcdDoor* door, EtcdCall* call, const Bytes* message) noex
     return False
 
 
+# The message with the node's keys. That of a call with only one takes the place of what came.
+cdef bint _with_prefix(EtcdDoor* door, EtcdCall* call, Bytes* message) noexcept nogil:
+    cdef uint8_t[FRAME_BYTES] head
+    door.keyed.clear()
+    if not prefix_put(&door.limits, call.handler.request, message, &door.keyed):
+        return False
+    if call.handler.traits & ETCD_STREAM:
+        message[0] = bytes_of(door.keyed.data, door.keyed.size)
+        return True
+    call.has_prefix = True
+    call.received.clear()
+    _put_head(head, <uint32_t>door.keyed.size)
+    if not call.received.append(head, FRAME_BYTES) or (door.keyed.size and not call.received.append(
+            door.keyed.data, door.keyed.size)):
+        return False
+    message[0] = call_message(call)
+    return True
+
+
 cdef void _give(EtcdDoor* door, EtcdCall* call, const Bytes* message) noexcept nogil:
-    if not _is_refused(door, call, message):
-        call.handler.message(door, call, message)
+    cdef Bytes own = message[0]
+    if _is_refused(door, call, message):
+        return
+    if door.limits.prefix_length and not (call.has_prefix or _with_prefix(door, call, &own)):
+        call_end(door, call, CODE_RESOURCE_EXHAUSTED, b"etcdserver: no memory")
+        return
+    call.handler.message(door, call, &own)
 
 
 # Whole messages go to the handler. That of a call with only one stays where it is.

@@ -4,7 +4,7 @@ Source: etcd server/etcdserver/api/v3rpc maintenance.go and member.go.
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from raftmeta.doors.desk.desk cimport desk_pin_newest
 from raftmeta.doors.desk.rounds cimport round_ask
@@ -13,6 +13,7 @@ from raftmeta.doors.desk.tasks cimport submission_of
 from raftmeta.doors.etcd.access cimport access_allows
 from raftmeta.doors.etcd.calls cimport (call_answer, call_ask, call_end, call_fail, call_header, call_pin, call_reply,
                                         call_wait, no_revision, revision_told)
+from raftmeta.doors.etcd.prefix cimport prefix_has
 from raftmeta.doors.etcd.protobuf cimport (PbReader, pb_begin, pb_end, pb_next, pb_put_bytes, pb_put_element,
                                            pb_put_int, pb_put_uint, pb_reader)
 from raftmeta.doors.etcd.state cimport CODE_FAILED_PRECONDITION, CODE_UNAVAILABLE
@@ -128,14 +129,18 @@ cdef void defragment_message(EtcdDoor* door, EtcdCall* call, const Bytes* messag
         call_answer(door, call, call_header(door, out, door.desk.status.machine.revision))
 
 
+cdef bint _is_seen(const EtcdDoor* door, const Entry* entry) noexcept nogil:
+    cdef Bytes key = bytes_of(entry_key(entry), entry.key_length)
+    return prefix_has(&door.limits, &key)
+
+
 # Over all keys as they were at a revision: the same on each member.
 cdef uint32_t _hash_at(EtcdDoor* door, uint64_t revision) noexcept nogil:
-    cdef uint8_t nothing = 0
     cdef uint32_t hash = 0
     cdef Cursor cursor
     cdef const Entry* entry
-    cursor_seek(&cursor, door.desk.pinned, &nothing, 0)
-    while cursor.entry != NULL:
+    cursor_seek(&cursor, door.desk.pinned, door.limits.prefix, <uint16_t>door.limits.prefix_length)
+    while cursor.entry != NULL and _is_seen(door, cursor.entry):
         entry = entry_at_pinned(cursor.entry, revision)
         if entry != NULL and not entry.flags & ENTRY_TOMBSTONE:
             # The numbers of the version, and behind the struct the key and the value.

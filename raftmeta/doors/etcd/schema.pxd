@@ -1,8 +1,8 @@
 # etcd's messages as one table: each field with its name, number and kind (etcd api/etcdserverpb rpc.proto, api/mvccpb
 # kv.proto, server/etcdserver/api/v3lock and v3election).
 #
-# The table checks every request before its handler sees it, and tells the JSON gateway the names. A new method needs
-# its messages here: a line in EtcdMessage, and one for each field in _fill (schema.pyx).
+# The table checks every request before its handler sees it, tells the JSON gateway the names, and prefix.pxd the keys.
+# A new method needs its messages here: a line in EtcdMessage, and one for each field in _fill (schema.pyx).
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 from raftmeta.wire.commands cimport Bytes
@@ -134,12 +134,22 @@ cdef enum EtcdNames:
     NAMES_PERMISSION
     NAMES_MAX
 
+# The part of a key that a field is, for doors that have a prefix (prefix.pxd).
+cdef enum EtcdKeyRole:
+    KEY_NONE = 0
+    KEY_START                       # a key, or the first of a range
+    KEY_FIRST                       # ... where an empty one is the first key of all
+    KEY_END                         # the end of such a range
+    KEY_NAME                        # the beginning of a key, which may be empty
+    KEY_OF_LIST                     # one of a list: those without the prefix are left out
+
 cdef struct EtcdField:
     uint16_t message                # EtcdMessage that it is of
     uint16_t number
     uint8_t kind                    # EtcdKind
     uint8_t is_list
     uint16_t of                     # KIND_MESSAGE: EtcdMessage; KIND_ENUM: EtcdNames
+    uint8_t role                    # EtcdKeyRole
     const char* name                # as the gateway writes it
 
 # The fields of a message stand in a row, in the order of their numbers.

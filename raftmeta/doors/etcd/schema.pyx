@@ -119,6 +119,11 @@ cdef void _row(uint16_t message, uint16_t number, const char* name, uint8_t kind
     COUNT += 1
 
 
+# The field of the last row is a key, or a part of one.
+cdef void _keyed(uint8_t role) noexcept nogil:
+    FIELDS[COUNT - 1].role = role
+
+
 cdef void _header_only(uint16_t message) noexcept nogil:
     _row(message, 1, b"header", KIND_MESSAGE, MESSAGE_HEADER)
 
@@ -129,13 +134,16 @@ cdef void _fill_kv() noexcept nogil:
     _row(MESSAGE_HEADER, 3, b"revision", KIND_INT64)
     _row(MESSAGE_HEADER, 4, b"raft_term", KIND_UINT64)
     _row(MESSAGE_KEY_VALUE, 1, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_KEY_VALUE, 2, b"create_revision", KIND_INT64)
     _row(MESSAGE_KEY_VALUE, 3, b"mod_revision", KIND_INT64)
     _row(MESSAGE_KEY_VALUE, 4, b"version", KIND_INT64)
     _row(MESSAGE_KEY_VALUE, 5, b"value", KIND_BYTES)
     _row(MESSAGE_KEY_VALUE, 6, b"lease", KIND_INT64)
     _row(MESSAGE_RANGE, 1, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_RANGE, 2, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
     _row(MESSAGE_RANGE, 3, b"limit", KIND_INT64)
     _row(MESSAGE_RANGE, 4, b"revision", KIND_INT64)
     _row(MESSAGE_RANGE, 5, b"sort_order", KIND_ENUM, NAMES_SORT_ORDER)
@@ -152,6 +160,7 @@ cdef void _fill_kv() noexcept nogil:
     _row(MESSAGE_RANGE_REPLY, 3, b"more", KIND_BOOL)
     _row(MESSAGE_RANGE_REPLY, 4, b"count", KIND_INT64)
     _row(MESSAGE_PUT, 1, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_PUT, 2, b"value", KIND_BYTES)
     _row(MESSAGE_PUT, 3, b"lease", KIND_INT64)
     _row(MESSAGE_PUT, 4, b"prev_kv", KIND_BOOL)
@@ -160,7 +169,9 @@ cdef void _fill_kv() noexcept nogil:
     _header_only(MESSAGE_PUT_REPLY)
     _row(MESSAGE_PUT_REPLY, 2, b"prev_kv", KIND_MESSAGE, MESSAGE_KEY_VALUE)
     _row(MESSAGE_DELETE_RANGE, 1, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_DELETE_RANGE, 2, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
     _row(MESSAGE_DELETE_RANGE, 3, b"prev_kv", KIND_BOOL)
     _header_only(MESSAGE_DELETE_RANGE_REPLY)
     _row(MESSAGE_DELETE_RANGE_REPLY, 2, b"deleted", KIND_INT64)
@@ -179,12 +190,14 @@ cdef void _fill_txn() noexcept nogil:
     _row(MESSAGE_COMPARE, 1, b"result", KIND_ENUM, NAMES_COMPARE_RESULT)
     _row(MESSAGE_COMPARE, 2, b"target", KIND_ENUM, NAMES_COMPARE_TARGET)
     _row(MESSAGE_COMPARE, 3, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_COMPARE, 4, b"version", KIND_INT64)
     _row(MESSAGE_COMPARE, 5, b"create_revision", KIND_INT64)
     _row(MESSAGE_COMPARE, 6, b"mod_revision", KIND_INT64)
     _row(MESSAGE_COMPARE, 7, b"value", KIND_BYTES)
     _row(MESSAGE_COMPARE, 8, b"lease", KIND_INT64)
     _row(MESSAGE_COMPARE, 64, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
     _row(MESSAGE_TXN, 1, b"compare", KIND_MESSAGE, MESSAGE_COMPARE, True)
     _row(MESSAGE_TXN, 2, b"success", KIND_MESSAGE, MESSAGE_REQUEST_OP, True)
     _row(MESSAGE_TXN, 3, b"failure", KIND_MESSAGE, MESSAGE_REQUEST_OP, True)
@@ -244,7 +257,9 @@ cdef void _fill_watch() noexcept nogil:
     _row(MESSAGE_WATCH, 2, b"cancel_request", KIND_MESSAGE, MESSAGE_WATCH_CANCEL)
     _row(MESSAGE_WATCH, 3, b"progress_request", KIND_MESSAGE, MESSAGE_WATCH_PROGRESS)
     _row(MESSAGE_WATCH_CREATE, 1, b"key", KIND_BYTES)
+    _keyed(KEY_FIRST)
     _row(MESSAGE_WATCH_CREATE, 2, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
     _row(MESSAGE_WATCH_CREATE, 3, b"start_revision", KIND_INT64)
     _row(MESSAGE_WATCH_CREATE, 4, b"progress_notify", KIND_BOOL)
     _row(MESSAGE_WATCH_CREATE, 5, b"filters", KIND_ENUM, NAMES_FILTER, True)
@@ -282,6 +297,7 @@ cdef void _fill_leases() noexcept nogil:
     _row(MESSAGE_LEASE_TIME_TO_LIVE_REPLY, 3, b"TTL", KIND_INT64)
     _row(MESSAGE_LEASE_TIME_TO_LIVE_REPLY, 4, b"grantedTTL", KIND_INT64)
     _row(MESSAGE_LEASE_TIME_TO_LIVE_REPLY, 5, b"keys", KIND_BYTES, 0, True)
+    _keyed(KEY_OF_LIST)
     _header_only(MESSAGE_LEASE_LEASES_REPLY)
     _row(MESSAGE_LEASE_LEASES_REPLY, 2, b"leases", KIND_MESSAGE, MESSAGE_LEASE_STATUS, True)
     _row(MESSAGE_LEASE_STATUS, 1, b"ID", KIND_INT64)
@@ -289,16 +305,22 @@ cdef void _fill_leases() noexcept nogil:
 
 cdef void _fill_locks() noexcept nogil:
     _row(MESSAGE_LOCK, 1, b"name", KIND_BYTES)
+    _keyed(KEY_NAME)
     _row(MESSAGE_LOCK, 2, b"lease", KIND_INT64)
     _header_only(MESSAGE_LOCK_REPLY)
     _row(MESSAGE_LOCK_REPLY, 2, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_UNLOCK, 1, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _header_only(MESSAGE_UNLOCK_REPLY)
     _row(MESSAGE_LEADER_KEY, 1, b"name", KIND_BYTES)
+    _keyed(KEY_NAME)
     _row(MESSAGE_LEADER_KEY, 2, b"key", KIND_BYTES)
+    _keyed(KEY_START)
     _row(MESSAGE_LEADER_KEY, 3, b"rev", KIND_INT64)
     _row(MESSAGE_LEADER_KEY, 4, b"lease", KIND_INT64)
     _row(MESSAGE_CAMPAIGN, 1, b"name", KIND_BYTES)
+    _keyed(KEY_NAME)
     _row(MESSAGE_CAMPAIGN, 2, b"lease", KIND_INT64)
     _row(MESSAGE_CAMPAIGN, 3, b"value", KIND_BYTES)
     _header_only(MESSAGE_CAMPAIGN_REPLY)
@@ -307,6 +329,7 @@ cdef void _fill_locks() noexcept nogil:
     _row(MESSAGE_PROCLAIM, 2, b"value", KIND_BYTES)
     _header_only(MESSAGE_PROCLAIM_REPLY)
     _row(MESSAGE_LEADER, 1, b"name", KIND_BYTES)
+    _keyed(KEY_NAME)
     _header_only(MESSAGE_LEADER_REPLY)
     _row(MESSAGE_LEADER_REPLY, 2, b"kv", KIND_MESSAGE, MESSAGE_KEY_VALUE)
     _row(MESSAGE_RESIGN, 1, b"leader", KIND_MESSAGE, MESSAGE_LEADER_KEY)
@@ -335,7 +358,9 @@ cdef void _fill_auth() noexcept nogil:
     _header_only(MESSAGE_HEADER_ALONE)
     _row(MESSAGE_PERMISSION, 1, b"permType", KIND_ENUM, NAMES_PERMISSION)
     _row(MESSAGE_PERMISSION, 2, b"key", KIND_BYTES)
+    _keyed(KEY_FIRST)
     _row(MESSAGE_PERMISSION, 3, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
     _row(MESSAGE_USER_ADD_OPTIONS, 1, b"no_password", KIND_BOOL)
     _header_only(MESSAGE_AUTH_STATUS_REPLY)
     _row(MESSAGE_AUTH_STATUS_REPLY, 2, b"enabled", KIND_BOOL)
@@ -372,7 +397,9 @@ cdef void _fill_auth() noexcept nogil:
     _row(MESSAGE_ROLE_GRANT, 2, b"perm", KIND_MESSAGE, MESSAGE_PERMISSION)
     _row(MESSAGE_ROLE_REVOKE, 1, b"role", KIND_STRING)
     _row(MESSAGE_ROLE_REVOKE, 2, b"key", KIND_BYTES)
+    _keyed(KEY_FIRST)
     _row(MESSAGE_ROLE_REVOKE, 3, b"range_end", KIND_BYTES)
+    _keyed(KEY_END)
 
 
 cdef void _name(uint16_t names, uint32_t value, const char* name) noexcept nogil:

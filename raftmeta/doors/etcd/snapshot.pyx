@@ -10,7 +10,7 @@ server/storage/mvcc revision.go, kvstore.go restore.
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcpy, memset, strlen
 
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.desk.tasks cimport submission_of
@@ -23,6 +23,7 @@ from raftmeta.doors.etcd.bolt cimport (BOLT_BRANCHES, BOLT_BUCKET, BOLT_FIRST_PA
 from raftmeta.doors.etcd.calls cimport (call_ask, call_end, call_fail, call_reply, call_rest, call_send, call_wait,
                                         revision_told)
 from raftmeta.doors.etcd.keys cimport key_record_of, key_value_fields, key_value_length
+from raftmeta.doors.etcd.prefix cimport prefix_has
 from raftmeta.doors.etcd.protobuf cimport pb_put_bytes, pb_put_uint, pb_varint_length
 from raftmeta.doors.etcd.state cimport CODE_DEADLINE_EXCEEDED, CODE_OK, KeyRecord
 from raftmeta.engine.submission cimport SUBMIT_LIST_LEASES, Submission
@@ -124,6 +125,11 @@ cdef void _put_revision(uint8_t* at, uint64_t revision, uint64_t sub) noexcept n
 
 
 # --- the places, in order of revisions --------------------------------------------------------------------------------
+cdef bint _is_below(const EtcdDoor* door, const Entry* entry) noexcept nogil:
+    cdef Bytes key = bytes_of(entry_key(entry), entry.key_length)
+    return prefix_has(&door.limits, &key)
+
+
 # A deletion counts only as the newest revision, which the database would not show without it.
 cdef bint _is_shown(const Snapshot* snapshot, const Entry* entry) noexcept nogil:
     return (entry.key_length > snapshot.prefix_length
@@ -137,8 +143,7 @@ cdef bint _collect(const EtcdDoor* door, Snapshot* snapshot) noexcept nogil:
     cdef int _i
     for _i in range(TUNE_SLICE):
         entry = snapshot.cursor.entry
-        if (entry == NULL or entry.key_length < snapshot.prefix_length
-                or memcmp(entry_key(entry), door.limits.prefix, snapshot.prefix_length) != 0):
+        if entry == NULL or not _is_below(door, entry):
             snapshot.step = STEP_HEAP
             snapshot.at = snapshot.places.size // 2
             snapshot.heap = snapshot.places.size
@@ -556,7 +561,7 @@ cdef bint snapshot_is_busy(const EtcdDoor* door) noexcept nogil:
     return door.snapshot != NULL and door.snapshot.waits and door.snapshot.out.size == 0
 
 
-# What was made is sent before more is made: the snapshot is as fast as its client, and takes no more room.
+# Pages are sent before more are made: the snapshot is as fast as its client, and takes no more room.
 cdef void snapshot_go(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     cdef Snapshot* snapshot = <Snapshot*>call.data
     if call.out.size:

@@ -100,6 +100,7 @@ cdef struct EtcdCall:
     uint8_t is_held                 # its messages wait until the door serves
     uint8_t has_message             # of one message: that was given to its handler
     uint8_t is_deferred             # the transport has sent all of `out`, and asks again when it is told
+    uint8_t has_prefix              # its message has the node's keys
     uint8_t is_grpc                 # by its content-type
     uint8_t is_token_bad            # its client showed a token that does not count
     uint8_t path_length             # more than the most: it is of no method

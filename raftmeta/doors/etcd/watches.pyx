@@ -296,30 +296,30 @@ cdef void _deliver_woken(EtcdDoor* door, EtcdCall* call) noexcept nogil:
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
-# The revision up to which the client was told everything of this watch; 0: it was not told what waits.
-cdef uint64_t _told(EtcdWatch* watch) noexcept nogil:
+# The revision up to which the client was told everything of this watch. False: it was not told what waits.
+cdef bint _told(EtcdWatch* watch, uint64_t* revision) noexcept nogil:
     cdef WatchView view
-    cdef uint64_t reached
     if watch.feed.state != FEED_OPEN or watch.is_woken:
-        return 0
-    reached = watch_reached(watch.feed.watch)
-    return 0 if watch_look(watch.feed.watch, &view) else reached
+        return False
+    revision[0] = watch_reached(watch.feed.watch)
+    return not watch_look(watch.feed.watch, &view)
 
 
 # One answer for all watches. Without a watch there is none, as in etcd.
 cdef void _progress(EtcdDoor* door, EtcdCall* call) noexcept nogil:
     cdef Watching* watching = <Watching*>call.data
     cdef uint64_t told = ~<uint64_t>0
+    cdef uint64_t one = 0
     cdef size_t position = watching.watches.next(0)
     if watching.watches.size == 0:
         watching.wants_progress = False
         return
-    while position < watching.watches.end() and told >= watching.progress:
-        told = min(told, _told(watching.watches.value_at(position)))
+    while position < watching.watches.end():
+        if not _told(watching.watches.value_at(position), &one) or one < watching.progress:
+            door.desk.has_pause = True
+            return
+        told = min(told, one)
         position = watching.watches.next(position + 1)
-    if told < watching.progress:
-        door.desk.has_pause = True
-        return
     watching.wants_progress = False
     _answer(door, call, told, INVALID_ID, False, False, 0, NULL)
 
@@ -349,11 +349,10 @@ cdef void _woken(EtcdDoor* door, void* owner) noexcept nogil:
 
 
 cdef void _mark(EtcdDoor* door, EtcdWatch* watch) noexcept nogil:
-    cdef uint64_t told
+    cdef uint64_t told = 0
     if not watch.has_progress or door.desk.base.now_ns - watch.told_ns < door.limits.progress_ns:
         return
-    told = _told(watch)
-    if told != 0 and _has_room(watch.call):
+    if _has_room(watch.call) and _told(watch, &told):
         watch.told_ns = door.desk.base.now_ns
         _answer(door, watch.call, told, watch.id, False, False, 0, NULL)
 
