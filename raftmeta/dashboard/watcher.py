@@ -280,7 +280,8 @@ def _status_shape(status: NodeStatus) -> dict[str, Any]:
         "persisted": status.persisted,
         "last": status.last,
         "version": status.version,
-        "links": {member.name: member.is_connected for member in status.members if not member.is_self},
+        # Observers stand in a list of their own.
+        "links": {member.name: member.is_connected for member in status.members if member.role and not member.is_self},
         "lost_disks": list(status.lost_disks),
     }
 

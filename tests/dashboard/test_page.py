@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 import raftmeta
 from raftmeta.dashboard.app import FILES
 from raftmeta.dashboard.shapes import key_id
-from tests.dashboard.pages import MARKUP, NAMES, Visitor, named_nodes, visiting
+from tests.dashboard.pages import ANSWER_S, MARKUP, NAMES, Visitor, named_nodes, visiting
+from tests.node.nodes import QUICK
+from tests.processes.waiting import free_addresses
+
+MARKUP_OBSERVER = "<b>observer</b>"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,27 @@ def test_the_page_and_its_files_are_served_and_nothing_else_may_load(visitor: Vi
         assert "innerHTML" not in text and "style=" not in text and " onclick=" not in text
     assert visitor.http.get("/page/app.py").status_code == 404
     assert "Content-Security-Policy" in visitor.http.get("/none").headers
+
+
+def test_the_picture_says_who_feeds_whom(
+    cluster: tuple[dict[str, raftmeta.Node], str], visitor: Visitor, tmp_path: Path
+) -> None:
+    """An observer stands beside the members, with its feeder and its lag, and is gone a while after it ended."""
+    seed = node_of(cluster)
+    observer = raftmeta.Node(
+        MARKUP_OBSERVER,
+        role="observer",
+        seeds=[f"a={seed.identity.listen}"],
+        listen=free_addresses(1)[0],
+        data_dir=tmp_path / "observer",
+        config=raftmeta.Config(**QUICK),
+    )
+    with observer:
+        observer.ready(timeout_s=ANSWER_S)
+        told = visitor.until("cluster", "cluster", lambda told: told["picture"]["observers"])
+    (shape,) = told["picture"]["observers"]
+    assert (shape["name"], shape["lag"]) == (MARKUP_OBSERVER, 0) and shape["feeder"] in NAMES
+    visitor.until("cluster", "cluster", lambda told: not told["picture"]["observers"])
 
 
 def test_the_picture_has_every_member_its_role_and_its_links(visitor: Visitor) -> None:

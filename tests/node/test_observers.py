@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import raftmeta
+from raftmeta.cli.app import app
 from tests.processes.waiting import free_addresses, wait_until
 
 WAIT_S = 60.0
@@ -93,6 +96,24 @@ def test_the_top_of_the_tree_knows_who_follows_through_whom(tree: Tree) -> None:
         wait_until(lambda: is_seen(client), timeout_s=WAIT_S, what=lambda: f"{client.status().observers}", pause_s=0.05)
         statuses = [client.status(timeout_s=WAIT_S), *(node.status() for node in tree.observers.values())]
     assert [one.name for one in raftmeta.ObserverStatus.merged(statuses)] == sorted(NAMES)
+
+
+def test_the_command_line_lists_observers_with_feeder_and_lag(tree: Tree) -> None:
+    """`status` and `member list --observers`, asked of the voter alone."""
+
+    def run(*words: str) -> list[dict[str, str]]:
+        ended = CliRunner().invoke(app, ["--url", f"raft://{tree.client_address}", "--json", *words])
+        assert ended.exit_code == 0, ended.output
+        found: list[dict[str, str]] = json.loads(ended.output)
+        return found
+
+    (node,) = run("status")
+    assert [one["name"] for one in node["observers"]] == sorted(NAMES)  # type: ignore[index]
+    rows = run("member", "list", "--observers")
+    assert [row["name"] for row in rows] == sorted(NAMES)
+    assert all(row["feeder"] and row["role"] == "observer" and "lag" in row for row in rows)
+    text = CliRunner().invoke(app, ["--url", f"raft://{tree.client_address}", "status"]).output
+    assert all(f"not asked, fed by {row['feeder']}" in text for row in rows)
 
 
 def test_those_that_a_lost_observer_fed_find_another_feeder(tree: Tree) -> None:

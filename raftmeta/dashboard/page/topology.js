@@ -101,7 +101,7 @@ export function drawTopology(members, observers = []) {
   const letters = lettersOf(members.map((member) => member.name));
   const discs = members.map((member, index) => disc(member, letters[index], places[index], many ? 15 : RADIUS, many));
   const fed = drawObservers(observers, members, places, width);
-  box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${fed.height}`, style: `height: ${fed.height}px`, role: "img", "aria-label": "Topology" }, ...fed.lines, ...lines, ...discs, ...fed.dots));
+  box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${fed.height}`, height: fed.height, role: "img", "aria-label": "Topology" }, ...fed.lines, ...lines, ...discs, ...fed.dots));
   const words = [members.some((member) => member.state === "away") ? "dashed red: no connection" : "", observers.length ? `${number(observers.length)} observers` : ""];
   $("topology-legend").replaceChildren(el("span", {}, words.filter(Boolean).join(" · ")));
 }
