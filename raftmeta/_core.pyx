@@ -494,7 +494,7 @@ cdef status_t core_peer_event(Core* core, PeerEvent event, member_id_t peer) noe
         return status
     if event in (PEER_CONNECTED, PEER_UNREACHABLE, PEER_REFUSED):
         repair_on_link(core, peer, event == PEER_CONNECTED)
-        feeds_on_link(core, peer, event == PEER_CONNECTED)
+        feeds_on_link(core, peer, event == PEER_CONNECTED, event == PEER_REFUSED)
     if event == CLOCK_JUMPED:
         rounds_on_clock_jumped(core)
         reads_on_clock_jumped(core)

@@ -3,7 +3,7 @@ and the results of transactions are in raftmeta/operations.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -218,15 +218,32 @@ class Problem(NamedTuple):
 
 
 class ObserverStatus(NamedTuple):
-    """An observer that a node feeds. name: "" when the connection to it is gone. id: its incarnation.
+    """An observer that follows the log through a node. name: "" when the connection to it is gone. id: its incarnation.
 
-    last: index where its log ended when it asked last; lag: entries that are committed here and that it had not then.
+    last: index where its log ended when it asked last; lag: entries that were committed here and that it had not then.
+    feeder: who feeds it, this node or another observer; "" when that is not known.
     """
 
     name: str
     id: int
     last: int
     lag: int
+    feeder: str = ""
+
+    @staticmethod
+    def merged(statuses: Iterable[NodeStatus]) -> tuple[ObserverStatus, ...]:
+        """The observers that several nodes tell of, by name, each once.
+
+        The word of an observer's feeder is newer than a report to others; of two reports the smaller lag is the newer.
+        """
+        found: dict[int, tuple[bool, ObserverStatus]] = {}
+        for status in statuses:
+            for one in status.observers:
+                is_report = one.feeder != status.name
+                known = found.get(one.id)
+                if known is None or (is_report, one.lag) < (known[0], known[1].lag):
+                    found[one.id] = (is_report, one)
+        return tuple(sorted(one for _, one in found.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +252,8 @@ class NodeStatus:
 
     state: "starting" (not yet part of a founded cluster), "joining" (waits for add_member), "running", "observing" (an
         observer), "removed" (no member any more), or "stopped".
-    feeder: of an observer, the node that feeds it; "" when nobody does. observers: those that this node feeds. Both are
-        empty in the status that a client asks for.
+    feeder: of an observer, the node that feeds it; "" when nobody does. observers: those that follow the log through
+        this node, at most 512. Those that it feeds are as they are now, others as their feeders reported last.
     leader: name, "" when not known. cluster_id: 32 hex digits, "" before the founding.
     problems: reasons why this node is not ready, or soon will not be. Empty when there are none, and in the status that
         a client asks for.

@@ -284,7 +284,7 @@ def test_a_selection_names_suites_and_rows(tmp_path: Path) -> None:
 def test_suites_have_their_order_and_title() -> None:
     found = all_suites()
     assert next(iter(found)) == "puts" and all(suite.TITLE for suite in found.values())
-    assert set(found) - set(chosen_suites([])) == {"doors", "endurance", "etcd", "groups"}
+    assert set(found) - set(chosen_suites([])) == {"doors", "endurance", "etcd", "groups", "observers"}
     assert list(chosen_suites(["endurance", "puts"])) == ["puts", "endurance"]
     assert threading.active_count() < 20  # importing them starts nothing
 

@@ -31,7 +31,7 @@ def statuses(session: Session) -> list[tuple[str, raftmeta.NodeStatus | None, st
 @click.command()
 @pass_session
 def status(session: Session) -> None:
-    """Show every node of the URL, and the other members: role, term, log, lag behind the leader, version.
+    """Show every node of the URL, other members and observers: role, term, log, lag behind the leader, version.
 
     Exit code 1: a node of the URL does not answer. 3: no node answers.
     """
@@ -39,7 +39,8 @@ def status(session: Session) -> None:
         answers = statuses(session)
     furthest = max((status.committed for _, status, _ in answers if status), default=0)
     rows = [_status_row(url, status, error, furthest) for url, status, error in answers]
-    rows += _unasked([status for _, status, _ in answers if status])
+    told = [status for _, status, _ in answers if status]
+    rows += _unasked(told) + _observers(told)
     if session.is_json:
         session.show([plain(status) if status else {"endpoint": url, "error": error} for url, status, error in answers])
     else:
@@ -85,6 +86,22 @@ def _unasked(statuses: list[raftmeta.NodeStatus]) -> list[dict[str, Any]]:
             "member": one.role,
         }
     return list(rows.values())
+
+
+def _observers(statuses: list[raftmeta.NodeStatus]) -> list[dict[str, Any]]:
+    """Observers at none of the addresses, as their feeders see them."""
+    names = {status.name for status in statuses}
+    return [
+        dict.fromkeys(_STATUS_COLUMNS, "")
+        | {
+            "name": one.name,
+            "state": f"not asked, fed by {one.feeder or 'a node that left'}",
+            "role": "observer",
+            "lag": one.lag,
+        }
+        for one in raftmeta.ObserverStatus.merged(statuses)
+        if one.name not in names
+    ]
 
 
 _STATUS_COLUMNS = (

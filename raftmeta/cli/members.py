@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from raftmeta.cli.session import Session, pass_session
+import raftmeta
+from raftmeta.cli.cluster import statuses
+from raftmeta.cli.session import Session, fates, pass_session
 
 CHANGE_S = 30.0  # unless --wait says otherwise: a new member may have much to catch up with
 
@@ -27,9 +29,24 @@ def member() -> None:
 
 
 @member.command("list")
+@click.option("--observers", "wants_observers", is_flag=True, help="List the observers instead, with lag and feeder.")
 @pass_session
-def list_(session: Session) -> None:
-    """List the members, as last committed."""
+def list_(session: Session, wants_observers: bool) -> None:
+    """List the members, as last committed.
+
+    --observers asks every node of the URL. An observer stands in the list of a member that it follows the log through.
+    """
+    if wants_observers:
+        with fates():
+            told = [status for _, status, _ in statuses(session) if status]
+        found = raftmeta.ObserverStatus.merged(told)
+        session.show_table(
+            [
+                {"name": one.name, "role": "observer", "feeder": one.feeder, "lag": one.lag, "id": f"{one.id:016x}"}
+                for one in found
+            ]
+        )
+        return
     with session.client() as client:
         session.show_table(
             [

@@ -8,7 +8,7 @@ from typing import Any
 from raftmeta.bindings.members import role_name
 from raftmeta.common.text import shown
 from raftmeta.members.plans import View
-from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
+from raftmeta.members.rows import LinkRow, MemberRow, ObserverRow, member_statuses, observer_statuses
 from raftmeta.results import MemberStatus, NodeStatus
 
 _STATES = {1: "starting", 2: "running", 3: "stopped"}
@@ -18,7 +18,8 @@ _ROLES = {1: "follower", 2: "pre-candidate", 3: "candidate", 4: "leader", 5: "ob
 def status_from(values: list[Any]) -> NodeStatus:
     """The status in the body of an answer."""
     (raw_name, id, boot, raw_cluster, low, high, state, role, term, leader_id, committed, applied, persisted, last,
-     revision, compacted, keys, hash_low, hash_high, level, version, is_ready, members, links) = values  # fmt: skip
+     revision, compacted, keys, hash_low, hash_high, level, version, is_ready, members, links, feeder,
+     observers) = values  # fmt: skip
     name = shown(raw_name)
     listed = _listed(name, id, members, links)
     return NodeStatus(
@@ -44,6 +45,8 @@ def status_from(values: list[Any]) -> NodeStatus:
         version=shown(version),
         lost_disks=tuple(shown(name) for _, _, name, _, _, is_lost in links if is_lost),
         members=listed,
+        feeder=shown(feeder),
+        observers=observer_statuses(name, id, list(_observer_rows(observers))),
     )
 
 
@@ -81,3 +84,8 @@ def _member_rows(members: list[Any]) -> Iterator[MemberRow]:
 def _link_rows(links: list[Any]) -> Iterator[LinkRow]:
     for id, is_up, name, bytes_in, bytes_out, _ in links:
         yield LinkRow(shown(name), id, is_up, bytes_in, bytes_out)
+
+
+def _observer_rows(observers: list[Any]) -> Iterator[ObserverRow]:
+    for id, name, feeder, last, lag in observers:
+        yield ObserverRow(id, shown(name), feeder, last, lag)

@@ -23,7 +23,7 @@ from raftmeta.aio import Client
 from raftmeta.dashboard.place import Place, Proof
 from raftmeta.dashboard.reigns import Reigns
 from raftmeta.errors import AuthenticationFailed, PermissionDenied, RaftmetaError
-from raftmeta.results import MemberStatus, NodeStatus
+from raftmeta.results import MemberStatus, NodeStatus, ObserverStatus
 
 __all__ = ["Watcher"]
 
@@ -220,6 +220,7 @@ class Watcher:
             "level": newest.feature_level if newest else 0,
             "quorum": self._quorum(statuses),
             "members": self._member_shapes(statuses, leader),
+            "observers": self._observer_shapes(statuses),
             "errors": [{"address": _address(look.url), "error": look.error} for look in self._looks if look.error],
             "reigns": self._reigns.shape(),
         }
@@ -262,6 +263,10 @@ class Watcher:
                 }
             shapes.append(shape)
         return shapes
+
+    @staticmethod
+    def _observer_shapes(statuses: list[NodeStatus]) -> list[dict[str, Any]]:
+        return [{"name": one.name, "feeder": one.feeder, "lag": one.lag} for one in ObserverStatus.merged(statuses)]
 
 
 def _status_shape(status: NodeStatus) -> dict[str, Any]:

@@ -30,16 +30,18 @@ from raftmeta.engine.callers cimport (callers_ask_reads, callers_measure_gap, ca
 from raftmeta.engine.deaths cimport deaths_tick
 from raftmeta.engine.disk_jobs cimport (JOB_BEGIN_LOG, JOB_COMPACT, JOB_IDENTITY, JOB_LOOK, JOB_READ, JOB_REMOVE,
                                         JOB_RETIRE, JOB_TAKE, JOB_WRITE, DiskJob, disk_job_create, disk_job_destroy)
+from raftmeta.engine.feeding cimport feeding_refuses, feeding_release, feeding_tick
 from raftmeta.engine.housekeeping cimport (housekeeping_drop_lease, housekeeping_keep_lease, housekeeping_look,
                                            housekeeping_release, housekeeping_stop, housekeeping_tick)
 from raftmeta.engine.invariants cimport BROKEN_MEMBERSHIP_LOGGED
 from raftmeta.engine.lease_pages cimport leases_show, leases_submit
+from raftmeta.engine.links cimport link_of_name
 from raftmeta.engine.log_jobs cimport (log_jobs_refused, log_jobs_release, log_jobs_strip, log_jobs_submit,
                                        log_jobs_tick)
 from raftmeta.engine.members cimport (members_change, members_look, members_meet, members_refused, members_release,
                                       members_stop, members_tick)
 from raftmeta.engine.peers cimport (peers_address_refused, peers_follow_membership, peers_frame, peers_hello,
-                                    peers_hung_up, peers_link_down, peers_link_of_name, peers_link_up,
+                                    peers_hung_up, peers_link_down, peers_link_up,
                                     peers_own_hello, peers_wants_link)
 from raftmeta.engine.promises cimport promises_job_back, promises_look, promises_submit
 from raftmeta.engine.sending cimport send_genesis, send_message, send_pings_to_strangers
@@ -68,7 +70,7 @@ from raftmeta.native.chunks cimport Slice, chunk_drop
 from raftmeta.native.invariants cimport broken
 from raftmeta.raft.genesis cimport FOUNDED, JOINING, genesis_joined, genesis_release, genesis_tick
 from raftmeta.raft.membership cimport membership_encode, membership_position
-from raftmeta.raft.types cimport MEMBERS_MAX, Membership, member_id_t
+from raftmeta.raft.types cimport FEED, MEMBERS_MAX, Membership, member_id_t
 from raftmeta.status cimport (BAD_FIELD, DISK_FAILED, NO_LEADER, NO_MEMORY, NO_SPACE, NODE_CLOSED,
                               NOT_FOUND, NOT_READY, OK, REMOVED, is_fatal, status_t)
 from raftmeta.storage.wal_state cimport Wal
@@ -82,7 +84,7 @@ cdef enum:
 # --- the network ------------------------------------------------------------------------------------------------------
 cdef status_t engine_add_peer(Engine* engine, const uint8_t* name, uint8_t name_length, const uint8_t* address,
                               uint8_t address_length, bint is_self) noexcept nogil:
-    cdef int place = peers_link_of_name(&engine.links, name, name_length, address, address_length)
+    cdef int place = link_of_name(&engine.links, name, name_length, address, address_length)
     if place < 0:
         return NO_MEMORY
     engine.links.table[place].is_self = is_self
@@ -421,6 +423,7 @@ cdef status_t _tick(Engine* engine) noexcept nogil:
     if not is_fatal(status):
         status = deaths_tick(engine)
     members_tick(engine)
+    feeding_tick(engine)
     if not is_fatal(status):
         status = snapshots_tick(engine)
     if not is_fatal(status):
@@ -485,6 +488,8 @@ cdef status_t _carry_out(Engine* engine, const Ready* ready) noexcept nogil:
     cdef uint32_t i
     cdef status_t status = OK
     for i in range(ready.message_count):
+        if ready.messages[i].type == FEED and ready.messages[i].reject:
+            feeding_refuses(engine, &ready.messages[i])
         send_message(engine, &ready.messages[i])
     if ready.write.id != 0:
         status = _submit_write(engine, &ready.write)
@@ -684,6 +689,7 @@ cdef void engine_release(Engine* engine) noexcept nogil:
     callers_release(&engine.calls, &engine.reads)
     housekeeping_release(&engine.leases, &engine.duties)
     members_release(&engine.standing)
+    feeding_release(&engine.feeding)
     engine.user_fetches.release()
     command_release(&engine.scratch)
     engine.body.release()

@@ -13,7 +13,8 @@ from libc.stdlib cimport free
 
 from raftmeta._core cimport LEADER, ProposalRefused, core_change_membership, core_membership
 from raftmeta.engine.callers cimport callers_leap, callers_next_batch, callers_removed
-from raftmeta.engine.peers cimport peers_link_of_name, peers_meet
+from raftmeta.engine.links cimport link_of_name
+from raftmeta.engine.peers cimport peers_meet
 from raftmeta.engine.sending cimport send_pings
 from raftmeta.engine.state cimport EVENT_NAMED, EVENT_REMOVED, AskedChange, Engine
 from raftmeta.engine.submission cimport Submission, submission_payload
@@ -123,8 +124,8 @@ cdef void members_meet(Engine* engine, Submission* submission) noexcept nogil:
     cdef status_t status = BAD_FIELD
     cdef int place
     if text_is_plain(name, submission.length):
-        place = peers_link_of_name(&engine.links, name, <uint8_t>length, name + length,
-                                   <uint8_t>(submission.length - length))
+        place = link_of_name(&engine.links, name, <uint8_t>length, name + length,
+                             <uint8_t>(submission.length - length))
         status = OK if place >= 0 else OVERLOADED
         if place >= 0:
             peers_meet(engine, place)

@@ -4,7 +4,7 @@
 # only if its connection's HELLO, its header and the cluster id agree (decisions/README.md "Identity and genesis").
 from libc.stdint cimport uint8_t, uint32_t
 
-from raftmeta.engine.state cimport Engine, Inbound, Links
+from raftmeta.engine.state cimport Engine, Inbound
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.types cimport Membership
 from raftmeta.status cimport status_t
@@ -24,9 +24,6 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
 
 # A link for every named member; links of names that left are given up.
 cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil
-# Position of a name in the table, a new one if there is room; -1: the table is full.
-cdef int peers_link_of_name(Links* links, const uint8_t* name, uint8_t name_length, const uint8_t* address,
-                            uint8_t address_length) noexcept nogil
 # Keep a connection to that place for some election time-outs, whatever the membership says.
 cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil
 cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil

@@ -13,6 +13,8 @@ from raftmeta._core cimport (PEER_CONNECTED, PEER_REFUSED, PEER_UNREACHABLE, Cor
 from raftmeta.engine.callers cimport callers_doubt_lease
 from raftmeta.engine.deaths cimport (DEATH_BYTES, deaths_answered, deaths_heard, deaths_hung_up, deaths_refused,
                                      deaths_speaks)
+from raftmeta.engine.feeding cimport feeding_heard_feeders, feeding_heard_observers
+from raftmeta.engine.links cimport find_name, link_of_name
 from raftmeta.engine.snapshots.transfer cimport transfer_step
 from raftmeta.engine.state cimport (ASKED_RUNS, ASKED_STEP_MAX, EVENT_LINK_DOWN, EVENT_LINK_UP, EVENT_PEER_REFUSED,
                                     EVENT_QUORUM_LOST, ENGINE_GENESIS, ENGINE_RUNNING, AskedRun, Engine, Inbound, Link,
@@ -35,14 +37,16 @@ from raftmeta.security.tls_state cimport TLS_NOT_SPOKEN
 from raftmeta.status cimport (BAD_FIELD, BAD_VERSION, COMMAND_INVALID, FOREIGN_CLUSTER, FOREIGN_NODE, NO_MEMORY,
                               NODE_CLOSED, NOT_READY, OK, OLD_BOOT, OVERLOADED, REMOVED, STALE, is_fatal, status_t)
 from raftmeta.wire.commands cimport command_decode
-from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING,
-                                  FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity, frame_check_identity)
+from raftmeta.wire.frame cimport (FORMAT_FRAME_VERSION, FRAME_FEEDERS, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE,
+                                  FRAME_OBSERVERS, FRAME_PING, FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity,
+                                  frame_check_identity)
 from raftmeta.wire.genesis_messages cimport genesis_message_decode
 from raftmeta.wire.hello cimport HELLO_PEER, Hello, hello_negotiate
 from raftmeta.wire.messages cimport FORMAT_MESSAGE_VERSION, message_decode
 from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_decode
 
 cdef enum:
+    PLACES_KEPT = 2     # links that observers leave to others
     MEET_TIMEOUTS = 10  # election time-outs for which a connection is kept to one whom no log here names yet
 
 
@@ -76,52 +80,12 @@ cdef void peers_own_hello(Engine* engine, uint32_t link, Hello* hello) noexcept 
         engine.links.table[link].was_asked = engine.links.table[link].was_claim_asked = True
 
 
-cdef int _find_name(const Links* links, const uint8_t* name, uint8_t name_length) noexcept nogil:
-    cdef int i
-    for i in range(MEMBERS_MAX):
-        if (links.table[i].is_used and links.table[i].name_length == name_length
-                and memcmp(links.table[i].name, name, name_length) == 0):
-            return i
-    return -1
-
-
-# A place nobody has; else that of a stranger, who only introduced itself and may do so again.
-cdef int _free_place(const Links* links) noexcept nogil:
-    cdef const Link* link
-    cdef int i
-    for i in range(MEMBERS_MAX):
-        if not links.table[i].is_used:
-            return i
-    for i in range(MEMBERS_MAX):
-        link = &links.table[i]
-        if not (link.is_self or link.is_initial or link.is_wanted or link.is_up):
-            return i
-    return -1
-
-
-cdef int peers_link_of_name(Links* links, const uint8_t* name, uint8_t name_length, const uint8_t* address,
-                            uint8_t address_length) noexcept nogil:
-    cdef int place = _find_name(links, name, name_length)
-    if place < 0:
-        place = _free_place(links)
-        if place < 0:
-            return -1
-        memset(&links.table[place], 0, sizeof(Link))
-        links.table[place].is_used = True
-        links.table[place].name_length = name_length
-        memcpy(links.table[place].name, name, name_length)
-    if address_length != 0:
-        links.table[place].address_length = address_length
-        memcpy(links.table[place].address, address, address_length)
-    return place
-
-
 # The address that a member gives itself is newer than the one in the log.
 cdef int _follow_member(Engine* engine, const Member* member) noexcept nogil:
-    cdef int place = _find_name(&engine.links, member.name, member.name_length)
+    cdef int place = find_name(&engine.links, member.name, member.name_length)
     if place >= 0 and engine.links.table[place].is_told and engine.links.table[place].id == member.id:
         return place
-    return peers_link_of_name(&engine.links, member.name, member.name_length, member.address, member.address_length)
+    return link_of_name(&engine.links, member.name, member.name_length, member.address, member.address_length)
 
 
 cdef status_t peers_follow_membership(Engine* engine, const Membership* membership) noexcept nogil:
@@ -147,8 +111,13 @@ cdef status_t peers_follow_membership(Engine* engine, const Membership* membersh
     return OK
 
 
+cdef void _meet_for(Engine* engine, uint32_t link, uint64_t timeouts) noexcept nogil:
+    cdef uint64_t until = engine.ticks + timeouts * engine.config.core.election_timeout_ticks
+    engine.links.table[link].met_until = max(engine.links.table[link].met_until, until)
+
+
 cdef void peers_meet(Engine* engine, uint32_t link) noexcept nogil:
-    engine.links.table[link].met_until = engine.ticks + MEET_TIMEOUTS * engine.config.core.election_timeout_ticks
+    _meet_for(engine, link, MEET_TIMEOUTS)
 
 
 cdef bint peers_wants_link(const Engine* engine, uint32_t link) noexcept nogil:
@@ -191,7 +160,7 @@ cdef void _count_lost(Engine* engine, const Membership* membership) noexcept nog
         if not membership.members[i].roles & VOTER_INCOMING:
             continue
         engine.links.voter_count += 1
-        place = _find_name(&engine.links, membership.members[i].name, membership.members[i].name_length)
+        place = find_name(&engine.links, membership.members[i].name, membership.members[i].name_length)
         if place >= 0 and _has_lost_its_vote(engine, membership, &membership.members[i], &engine.links.table[place]):
             engine.links.lost |= <uint32_t>1 << place
 
@@ -273,14 +242,14 @@ cdef bint _was_removed(const Engine* engine, member_id_t id, index_t membership)
 # Another incarnation of that name answers us at this moment, and two folders cannot have one name. When the other
 # one's process is gone its connection breaks, and this one is heard when it asks again (docs/divergence.md).
 cdef bint _is_held_by_another(const Engine* engine, const Hello* hello) noexcept nogil:
-    cdef int place = _find_name(&engine.links, hello.name, hello.name_length)
+    cdef int place = find_name(&engine.links, hello.name, hello.name_length)
     return place >= 0 and engine.links.table[place].is_up and engine.links.table[place].id != hello.id
 
 
 # Another boot of that incarnation answers us at this moment, and two processes cannot have one folder. It is heard
 # when the connection is gone; where no reset told us of a process that ended, only a new connection finds that.
 cdef bint _contradicts_the_answer(Engine* engine, const Hello* hello) noexcept nogil:
-    cdef int place = _find_name(&engine.links, hello.name, hello.name_length)
+    cdef int place = find_name(&engine.links, hello.name, hello.name_length)
     cdef Link* link
     if place < 0:
         return False
@@ -301,8 +270,22 @@ cdef bint _has_answered(const Link* link, const Hello* hello) noexcept nogil:
     return link.id == hello.id and link.boot == hello.boot and not link.is_boot_claimed
 
 
+# Observers are many, and a connection to each takes a place. Some places stay for others that nobody knows yet.
+cdef bint _is_crowded(const Engine* engine, const Hello* hello) noexcept nogil:
+    cdef const Link* link
+    cdef uint32_t taken = 0
+    cdef int i
+    if hello.genesis_state != OBSERVING or find_name(&engine.links, hello.name, hello.name_length) >= 0:
+        return False
+    for i in range(MEMBERS_MAX):
+        link = &engine.links.table[i]
+        taken += link.is_used and (link.is_self or link.is_initial or link.is_wanted or link.is_up
+                                   or engine.ticks < link.met_until)
+    return taken + PLACES_KEPT >= MEMBERS_MAX
+
+
 cdef bint _is_known(const Links* links, const Hello* hello) noexcept nogil:
-    cdef int place = _find_name(links, hello.name, hello.name_length)
+    cdef int place = find_name(links, hello.name, hello.name_length)
     return place >= 0 and _has_answered(&links.table[place], hello)
 
 
@@ -358,23 +341,28 @@ cdef status_t peers_hello(Engine* engine, const Hello* hello, Inbound* inbound) 
     if status == OK and _contradicts_the_answer(engine, hello):
         engine.counters.frames_refused += 1
         return NOT_READY
+    if status == OK and _is_crowded(engine, hello):
+        status = OVERLOADED
     if status == OK:
-        place = peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address,
-                                   0 if _is_known(&engine.links, hello) else hello.address_length)
+        place = link_of_name(&engine.links, hello.name, hello.name_length, hello.address,
+                             0 if _is_known(&engine.links, hello) else hello.address_length)
         status = OVERLOADED if place < 0 else _note_boot(engine, place, hello, False)
     if status == OK:
         engine.links.table[place].is_told = True
+        if hello.genesis_state == OBSERVING:        # it has a question in a moment
+            _meet_for(engine, place, 1)
     if status == OK:
         status = _tell_genesis(engine, hello)
     if status != OK:
         engine.counters.frames_refused += 1
-        peers_note_refusal(engine, _find_name(&engine.links, hello.name, hello.name_length), status)
+        peers_note_refusal(engine, find_name(&engine.links, hello.name, hello.name_length), status)
         engine.callers.event(engine.callers.self, EVENT_PEER_REFUSED, status, 0, 0)
         return status
     inbound.is_bound = True
     inbound.peer = hello.id
     inbound.peer_boot = hello.boot
     inbound.link = place
+    inbound.tenancy = engine.links.table[place].tenancy
     inbound.was_member = hello.genesis_state not in (JOINING, OBSERVING)
     inbound.membership = hello.membership
     deaths_speaks(engine, inbound)
@@ -389,7 +377,7 @@ cdef status_t peers_link_up(Engine* engine, uint32_t link, const Hello* hello) n
     if status == OK:
         status = _note_boot(engine, link, hello, True)
     if status == OK:
-        peers_link_of_name(&engine.links, hello.name, hello.name_length, hello.address, hello.address_length)
+        link_of_name(&engine.links, hello.name, hello.name_length, hello.address, hello.address_length)
         at.is_told = True
         status = _tell_genesis(engine, hello)
     if status != OK:
@@ -570,6 +558,8 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
     cdef Link* link = &engine.links.table[inbound.link]
     cdef FrameIdentity identity
     cdef status_t status
+    if inbound.tenancy != link.tenancy:
+        return NODE_CLOSED      # another name has its place by now: it connects again, and is given one
     identity.cluster = engine.cluster
     identity.peer = inbound.peer
     identity.self = engine.id
@@ -601,6 +591,11 @@ cdef status_t peers_frame(Engine* engine, Inbound* inbound, const Slice* frame) 
             status = _step_genesis(engine, header, frame)
         elif header.type == FRAME_STATE:
             status = state_check_heard(engine, header.source, frame.data + FRAME_HEADER_BYTES, header.body_length)
+        elif header.type == FRAME_FEEDERS:
+            status = feeding_heard_feeders(engine, header.source, frame.data + FRAME_HEADER_BYTES, header.body_length)
+        elif header.type == FRAME_OBSERVERS:
+            status = feeding_heard_observers(engine, header.source, frame.data + FRAME_HEADER_BYTES,
+                                             header.body_length)
         elif header.type == FRAME_SNAPSHOT:
             status = _step_snapshot(engine, inbound.link, header, frame)
         elif header.type != FRAME_PING:

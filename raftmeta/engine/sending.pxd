@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta.engine.state cimport Engine, Links
 from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.types cimport Message, member_id_t
+from raftmeta.wire.feed_messages cimport Feeder, Observed
 from raftmeta.wire.snapshot_messages cimport SnapshotMessage
 from raftmeta.wire.state_messages cimport StateMark
 
@@ -17,6 +18,9 @@ cdef void send_genesis(Engine* engine) noexcept nogil
 # piece: what stands behind the body, NULL: nothing.
 cdef void send_snapshot(Engine* engine, uint32_t link, const SnapshotMessage* message,
                         const Slice* piece) noexcept nogil
+# Tell an observer who else may feed it, and a feeder who follows through this node.
+cdef void send_feeders(Engine* engine, int place, const Feeder* feeders, uint32_t count) noexcept nogil
+cdef void send_observers(Engine* engine, int place, const Observed* observers, uint32_t count) noexcept nogil
 # A frame that asks nothing of the protocol, to every peer: one that knows this node to be removed closes the
 # connection, and says so when it is opened again.
 cdef void send_pings(Engine* engine) noexcept nogil

@@ -13,8 +13,10 @@ from raftmeta.native.chunks cimport Slice
 from raftmeta.raft.membership cimport membership_position
 from raftmeta.raft.types cimport MEMBERS_MAX, Message, member_id_t
 from raftmeta.status cimport OK
-from raftmeta.wire.frame cimport (FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_PING, FRAME_SNAPSHOT,
-                                  FRAME_STATE, FrameHeader, FrameIdentity, FrameType, frame_encode)
+from raftmeta.wire.feed_messages cimport Feeder, Observed, feeders_encode, observers_encode
+from raftmeta.wire.frame cimport (FRAME_FEEDERS, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_MESSAGE, FRAME_OBSERVERS,
+                                  FRAME_PING, FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity, FrameType,
+                                  frame_encode)
 from raftmeta.wire.genesis_messages cimport genesis_message_encode
 from raftmeta.wire.messages cimport message_encode
 from raftmeta.wire.snapshot_messages cimport SnapshotMessage, snapshot_message_encode
@@ -83,6 +85,22 @@ cdef void send_mark(Engine* engine, const StateMark* mark) noexcept nogil:
         engine.body.clear()
         if engine.body.resize(FRAME_HEADER_BYTES) and state_mark_encode(mark, &engine.body) == OK:
             _send(engine, place, FRAME_STATE, NULL)
+
+
+cdef void send_feeders(Engine* engine, int place, const Feeder* feeders, uint32_t count) noexcept nogil:
+    if not engine.links.table[place].is_up:
+        return
+    engine.body.clear()
+    if engine.body.resize(FRAME_HEADER_BYTES) and feeders_encode(feeders, count, &engine.body) == OK:
+        _send(engine, place, FRAME_FEEDERS, NULL)
+
+
+cdef void send_observers(Engine* engine, int place, const Observed* observers, uint32_t count) noexcept nogil:
+    if not engine.links.table[place].is_up:
+        return
+    engine.body.clear()
+    if engine.body.resize(FRAME_HEADER_BYTES) and observers_encode(observers, count, &engine.body) == OK:
+        _send(engine, place, FRAME_OBSERVERS, NULL)
 
 
 cdef void send_genesis(Engine* engine) noexcept nogil:

@@ -21,6 +21,7 @@ from raftmeta.raft.types cimport (ADDRESS_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX
                                   term_t)
 from raftmeta.status cimport status_t
 from raftmeta.wire.commands cimport Command
+from raftmeta.wire.feed_messages cimport Observed
 from raftmeta.wire.frame cimport ClusterId
 from raftmeta.wire.hello cimport Hello
 from raftmeta.wire.snapshot_messages cimport SnapshotFile
@@ -102,6 +103,7 @@ cdef struct Death:
     uint64_t told_tick          # then
 
 cdef struct Link:
+    uint64_t tenancy            # counts the names that had this place in the table
     uint8_t name_length
     uint8_t address_length
     uint8_t[NAME_BYTES_MAX] name
@@ -144,7 +146,8 @@ cdef struct Inbound:
     bint is_bound
     member_id_t peer
     uint64_t peer_boot
-    uint32_t link               # of the peer by name
+    uint32_t link               # of the peer by name,
+    uint64_t tenancy            # as long as that name has the place (Link)
     bint was_member             # it said that it is part of the cluster, not that it waits to join
     index_t membership          # index of the membership it had in force when it said HELLO
     uint64_t number             # of this connection, in the order of their HELLOs
@@ -369,6 +372,11 @@ cdef struct Links:
     uint32_t lost_count         # how many those are
     uint32_t voter_count        # of how many
 
+# engine/feeding: observers that follow the log through those that this node feeds.
+cdef struct Feeding:
+    Vec[Observed] below         # as they told, at most OBSERVERS_MAX
+    uint64_t changes            # how often `below` became another
+
 # engine/members: whether this node is a member, and changes that its callers asked for.
 cdef struct Standing:
     bint was_removed            # as of the last turn
@@ -422,6 +430,7 @@ cdef struct Engine:
     OwnLeases leases
     Duties duties
     Links links
+    Feeding feeding
     Standing standing
     Room room
     Snapshots snapshots

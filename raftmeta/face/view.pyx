@@ -23,7 +23,7 @@ from raftmeta.face.tls cimport refusal_word
 from raftmeta.loop.event_log cimport EVENT_CERTIFICATE_EXPIRES, EVENT_TLS_RENEWED
 from raftmeta.loop.event_log cimport NodeEvent as EventBlock
 from raftmeta.loop.event_log cimport event_log_await, event_log_drop, event_log_hold, event_log_read
-from raftmeta.loop.loop cimport LinkStatus, LinkTable, Loop, loop_ring
+from raftmeta.loop.loop cimport LinkStatus, LinkTable, Loop, ObserverTable, loop_ring
 from raftmeta.loop.loop cimport NodeStatus as StatusBlock
 from raftmeta.native.atomics cimport load_acquire, load_shared, store_shared
 from raftmeta.native.threads cimport boot_now_ns
@@ -33,10 +33,11 @@ from raftmeta.raft.ready cimport (TRACE_BECAME_CANDIDATE, TRACE_BECAME_FOLLOWER,
                                   TRACE_TRANSFER, TRACE_TRANSFER_ABORTED, TRACE_TRUNCATED, TRACE_VOTE_REFUSED)
 from raftmeta.raft.types cimport MEMBERS_MAX, Member, Membership
 from raftmeta.status cimport DISK_FAILED
+from raftmeta.wire.feed_messages cimport Observed
 
 from raftmeta.face.audit import trail_metrics
-from raftmeta.members.rows import LinkRow, MemberRow, member_statuses
-from raftmeta.results import NodeEvent, NodeStatus, ObserverStatus
+from raftmeta.members.rows import LinkRow, MemberRow, ObserverRow, member_statuses, observer_statuses
+from raftmeta.results import NodeEvent, NodeStatus
 from raftmeta.common.text import shown
 from raftmeta.version import VERSION
 from raftmeta.bindings.members import role_name
@@ -156,14 +157,22 @@ cdef str _name_of_id(const LinkTable* links, uint64_t id):
     return ""
 
 
-cdef tuple _observers(const StatusBlock* block, const LinkTable* links):
+cdef tuple _observers(NodeBase node, const StatusBlock* block, const LinkTable* links):
+    cdef Loop* loop = node.started()
+    cdef ObserverTable below
+    cdef const Observed* one
     cdef uint32_t i
-    cdef list found = []
+    cdef list rows = []
+    while not loop.observers.read(&below):
+        pass
     for i in range(block.core.feed_count):
         index = block.core.feeds[i].index
-        found.append(ObserverStatus(_name_of_id(links, block.core.feeds[i].id), block.core.feeds[i].id, index,
-                                    max(0, block.core.committed - index)))
-    return tuple(sorted(found))
+        rows.append(ObserverRow(block.core.feeds[i].id, _name_of_id(links, block.core.feeds[i].id), block.id, index,
+                                max(0, block.core.committed - index)))
+    for i in range(below.count):
+        one = &below.observers[i]
+        rows.append(ObserverRow(one.id, shown(one.name[:one.name_length]), one.feeder, one.last, one.lag))
+    return observer_statuses(node.identity.name, block.id, rows)
 
 
 cdef object status_of(NodeBase node):
@@ -188,7 +197,7 @@ cdef object status_of(NodeBase node):
         keys=block.machine.keys, state_hash=state_hash, feature_level=block.machine.feature_level,
         version=VERSION, lost_disks=tuple(names_of_links(&links, block.lost_links)),
         members=members, problems=node.problems(), feeder=_name_of_id(&links, block.core.feeder),
-        observers=_observers(&block, &links))
+        observers=_observers(node, &block, &links))
 
 
 cdef dict metrics_of(NodeBase node, bint restart_maxima):

@@ -34,6 +34,7 @@ from raftmeta.status cimport status_t
 from raftmeta.storage.disk cimport RealDisk
 from raftmeta.storage.identity cimport Identity
 from raftmeta.storage.wal_state cimport Wal
+from raftmeta.wire.feed_messages cimport OBSERVERS_MAX, Observed
 
 # Threads that read the state; at each moment one of each kind.
 cdef enum LoopReader:
@@ -99,6 +100,11 @@ cdef struct LinkStatus:
 cdef struct LinkTable:
     LinkStatus[MEMBERS_MAX] links
 
+# Observers that follow the log through those that this node feeds (engine/feeding).
+cdef struct ObserverTable:
+    uint32_t count
+    Observed[OBSERVERS_MAX] observers
+
 # Work beside the opening thread's.
 cdef struct Beside:
     beside_work work
@@ -161,6 +167,8 @@ cdef struct Loop:
     Published[NodeStatus] status
     Published[LinkTable] links
     Published[Membership] membership
+    Published[ObserverTable] observers
+    uint64_t observers_seen     # engine.feeding.changes of the table that is published
     EventLog* event_log
     Recorder recorder
 

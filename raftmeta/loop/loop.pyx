@@ -365,6 +365,15 @@ cdef void _publish_links(Loop* loop) noexcept nogil:
     loop.links_changed = False
 
 
+cdef void _publish_observers(Loop* loop) noexcept nogil:
+    cdef ObserverTable table
+    memset(&table, 0, sizeof(ObserverTable))
+    table.count = <uint32_t>loop.engine.feeding.below.size
+    memcpy(table.observers, loop.engine.feeding.below.data, table.count * sizeof(Observed))
+    loop.observers.write(table)
+    loop.observers_seen = loop.engine.feeding.changes
+
+
 # Callers encode with these: a session that ended since makes a refusal, a base that rose since a longer memory.
 cdef void _share(Loop* loop) noexcept nogil:
     cdef Engine* engine = &loop.engine
@@ -427,6 +436,8 @@ cdef void _publish(Loop* loop) noexcept nogil:
         loop.membership.write(core_membership(engine.core)[0])
         loop.membership_seen = engine.links.membership_seen
     loop.status.write(status)
+    if engine.feeding.changes != loop.observers_seen:
+        _publish_observers(loop)
     if loop.links_changed:
         _publish_links(loop)
     # Last: whoever is told that this node has stopped, or is ready, finds the same in its status.

@@ -1,4 +1,4 @@
-"""Members and connections as rows, however they came here, and the list that a status shows of them.
+"""Members, connections and observers as rows, however they came here, and the lists that a status shows of them.
 
 It decides who stands in that list: every incarnation that a membership names, and every peer that none names (yet).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from raftmeta.results import MemberStatus
+from raftmeta.results import MemberStatus, ObserverStatus
 
 VOTER, LEARNER, STANDBY = "voter", "learner", "standby"
 
@@ -32,6 +32,17 @@ class LinkRow:
     is_up: bool
     bytes_in: int
     bytes_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverRow:
+    """An observer that follows the log through a node. feeder: the incarnation that feeds it."""
+
+    id: int
+    name: str
+    feeder: int
+    last: int
+    lag: int
 
 
 def member_statuses(
@@ -58,3 +69,14 @@ def _status(name: str, id: int, address: str, role: str, link: LinkRow | None, o
     is_up = is_self or (link is not None and link.is_up)
     bytes_in, bytes_out = (0, 0) if link is None else (link.bytes_in, link.bytes_out)
     return MemberStatus(name, id, address, role, is_self, is_up, bytes_in, bytes_out)
+
+
+def observer_statuses(own: str, own_id: int, rows: Sequence[ObserverRow]) -> tuple[ObserverStatus, ...]:
+    """The observers by name, each once. own, own_id: of the node that looks. The first row of an incarnation counts."""
+    found: dict[int, ObserverRow] = {}
+    for row in rows:
+        found.setdefault(row.id, row)
+    names = {own_id: own} | {row.id: row.name for row in found.values()}
+    return tuple(
+        sorted(ObserverStatus(row.name, row.id, row.last, row.lag, names.get(row.feeder, "")) for row in found.values())
+    )

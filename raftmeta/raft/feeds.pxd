@@ -17,7 +17,8 @@
 #      after the read began, at each step, so that it is as good as the leader's (thesis 6.4).
 #   5. An observer feeds others only while it is fed, and no deeper than FEED_DEPTH_MAX: a circle of observers counts up
 #      to that, and breaks.
-#   6. A feeder that is silent, behind or full is shunned for an election time-out.
+#   6. A feeder that is silent, behind or full is shunned for an election time-out. One that refuses names others beside
+#      the refusal (engine/feeding), so that an observer with one seed comes down the tree to a free place.
 from libc.stdint cimport uint8_t
 
 from raftmeta.native.chunks cimport Slice
@@ -34,7 +35,8 @@ cdef status_t feeds_on_request(Core* core, const Message* message) noexcept nogi
 cdef status_t feeds_on_feed(Core* core, const Message* message) noexcept nogil
 # The membership that this observer's log begins with.
 cdef status_t feeds_on_membership(Core* core, const Message* message) noexcept nogil
-cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up) noexcept nogil
+# is_gone: not up, and its process is known to be gone.
+cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up, bint is_gone) noexcept nogil
 # Records for an observer that lacks entries which left memory. NOT_FOUND: this read was for no observer.
 cdef status_t feeds_on_log_read(Core* core, const LogRead* read, const Slice* records, status_t status) noexcept nogil
 # May a message of this type come to an observer, or a FEED to a member (rule 2)?

@@ -85,7 +85,7 @@ cdef status_t feeds_on_request(Core* core, const Message* message) noexcept nogi
         return OK
     if feed == NULL:
         feed = _find(core, 0)
-        if feed == NULL:
+        if feed == NULL or core.feed_count >= core.config.feeds_max:
             _refuse(core, message.source, message.hint, FEED_FULL)
             return OK
         feed.id = message.source
@@ -471,8 +471,11 @@ cdef void feeds_tick(Core* core) noexcept nogil:
         _tick_observer(core)
 
 
-cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up) noexcept nogil:
+cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up, bint is_gone) noexcept nogil:
     cdef Feed* feed = _find(core, peer) if peer != 0 else NULL
+    if is_gone and feed != NULL:
+        _forget(core, feed)         # its place is free for those that it fed itself
+        feed = NULL
     if is_up and feed != NULL:
         feed.is_asking = True       # the answer to its request may have had no way to go
         feed.due_tick = core.now

@@ -20,6 +20,11 @@ from raftmeta.raft.types cimport (MEMBERS_MAX, HardState, Membership, Message, i
                                   term_t)
 from raftmeta.status cimport HISTORY_LOST, INVARIANT_BROKEN, NO_MEMORY, status_t
 
+cdef enum:
+    FEEDS_MAX = 8               # observers that one node feeds: three steps below a member stand 8 + 64 + 512 of them
+    FEED_DEPTH_MAX = 8          # observers in a row below a member; a circle of feeders ends when it is reached
+    RELAYS_MAX = 128            # forwarded batches of observers whose refusal can still be passed on
+
 cdef struct CoreConfig:
     member_id_t id                      # this member's incarnation
     uint64_t seed                       # of time-outs, jitter and contexts; another one for each boot
@@ -37,6 +42,7 @@ cdef struct CoreConfig:
     bint promotes_learners              # the leader proposes learners that have caught up as voters
     bint checks                         # check dear invariants too
     bint is_observer                    # holds no place in the membership: never votes, never leads (docs/observers.md)
+    uint32_t feeds_max                  # observers that this node feeds, at most FEEDS_MAX; tests have smaller trees
 
 cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t seed) noexcept nogil:
     # Defaults for a local network; paper 5.6: broadcast time << election time-out << time between failures.
@@ -56,6 +62,7 @@ cdef inline void core_config_init(CoreConfig* config, member_id_t id, uint64_t s
     config.promotes_learners = True
     config.checks = False
     config.is_observer = False
+    config.feeds_max = FEEDS_MAX
 
 # A message that waits for the disk.
 cdef struct HeldMessage:
@@ -77,11 +84,6 @@ cdef struct EntryWanted:
     member_id_t source
     index_t index
     uint64_t chain
-
-cdef enum:
-    FEEDS_MAX = 8               # observers that one node feeds: three steps below a member stand 8 + 64 + 512 of them
-    FEED_DEPTH_MAX = 8          # observers in a row below a member; a circle of feeders ends when it is reached
-    RELAYS_MAX = 128            # forwarded batches of observers whose refusal can still be passed on
 
 # An observer that asks here for what is committed.
 cdef struct Feed:

@@ -9,6 +9,7 @@ change to be committed; the client looks for that.
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
+from raftmeta._core cimport CoreStatus
 from raftmeta.engine.state cimport ENGINE_RUNNING
 from raftmeta.engine.submission cimport (SUBMIT_MEET, SUBMIT_MEMBERSHIP, SUBMIT_READ, SUBMIT_TRANSFER, Submission)
 from raftmeta.loop.loop cimport NodeStatus
@@ -20,17 +21,21 @@ from raftmeta.server.state cimport ClientPending, Parts
 from raftmeta.status cimport BAD_FIELD, NOT_FOUND, OK, OVERLOADED
 from raftmeta.wire.client_messages cimport (READ_LOCAL, REQUEST_CHANGE, REQUEST_MEET, REQUEST_STATUS,
                                             REQUEST_TRANSFER)
+from raftmeta.wire.feed_messages cimport Observed
 from raftmeta.wire.msgpack cimport Writer, write_array, write_bin, write_bool, write_uint, writer_at
 
 
 cdef enum:
     ROLE_OBSERVER = 5           # in a status, beside the roles of raft/ready
+    OBSERVER_ELEMENTS = 5
 
 
 cdef void members_read(ClientServer* server) noexcept nogil:
     while not server.loop.membership.read(&server.membership):
         pass
     while not server.loop.links.read(&server.links):
+        pass
+    while not server.loop.observers.read(&server.observers):
         pass
 
 
@@ -57,6 +62,50 @@ cdef void _write_members(ClientServer* server, Writer* writer) noexcept nogil:
             write_uint(writer, server.links.links[i].bytes_in)
             write_uint(writer, server.links.links[i].bytes_out)
             write_bool(writer, server.status.lost_links >> i & 1)
+
+
+cdef void _write_name_of(ClientServer* server, Writer* writer, uint64_t id) noexcept nogil:
+    cdef uint32_t i
+    for i in range(<uint32_t>MEMBERS_MAX):
+        if id != 0 and server.links.links[i].id == id:
+            write_bin(writer, server.links.links[i].name, server.links.links[i].name_length)
+            return
+    write_bin(writer, NULL, 0)
+
+
+cdef bint _is_fed(const CoreStatus* core, uint64_t id) noexcept nogil:
+    cdef uint32_t i
+    for i in range(core.feed_count):
+        if core.feeds[i].id == id:
+            return True
+    return False
+
+
+# Those that this node feeds, and those that follow through them.
+cdef void _write_observers(ClientServer* server, Writer* writer) noexcept nogil:
+    cdef const CoreStatus* core = &server.status.core
+    cdef const Observed* one
+    cdef uint32_t count = core.feed_count
+    cdef uint32_t i
+    for i in range(server.observers.count):
+        count += not _is_fed(core, server.observers.observers[i].id)
+    write_array(writer, count)
+    for i in range(core.feed_count):
+        write_array(writer, OBSERVER_ELEMENTS)
+        write_uint(writer, core.feeds[i].id)
+        _write_name_of(server, writer, core.feeds[i].id)
+        write_uint(writer, server.status.id)
+        write_uint(writer, core.feeds[i].index)
+        write_uint(writer, core.committed - min(core.committed, core.feeds[i].index))
+    for i in range(server.observers.count):
+        one = &server.observers.observers[i]
+        if not _is_fed(core, one.id):
+            write_array(writer, OBSERVER_ELEMENTS)
+            write_uint(writer, one.id)
+            write_bin(writer, one.name, one.name_length)
+            write_uint(writer, one.feeder)
+            write_uint(writer, one.last)
+            write_uint(writer, one.lag)
 
 
 cdef void _write_own_name(ClientServer* server, Writer* writer) noexcept nogil:
@@ -99,6 +148,8 @@ cdef status_t _status(ClientServer* server, ClientConnection* connection, const 
     write_bin(&writer, server.version, server.version_length)
     write_bool(&writer, is_ready)
     _write_members(server, &writer)
+    _write_name_of(server, &writer, server.status.core.feeder)
+    _write_observers(server, &writer)
     if writer.status == OK:
         request_answer(server, connection, request.id, OK, server.status.machine.revision, server.status.core.applied,
                        server.scratch.data, server.scratch.size)

@@ -6,7 +6,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from raftmeta.connections.accounts_state cimport Account
 from raftmeta.connections.state cimport Connection, ConnectionCounters, Connections
-from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus
+from raftmeta.loop.loop cimport LinkTable, Loop, NodeStatus, ObserverTable
 from raftmeta.loop.tickets cimport Mailbox, Ticket, WatchSignal
 from raftmeta.machine.rights_state cimport UserSecret
 from raftmeta.machine.watch_state cimport Watch, WatchPool, WatchPurse
@@ -170,6 +170,7 @@ cdef struct ClientServer:
     NodeStatus status           # as of this turn
     Membership membership
     LinkTable links
+    ObserverTable observers     # as is
     Command command             # scratch of decoding
     Vec[uint8_t] scratch        # of bodies
     Vec[uint8_t] audit_note     # of the request that is looked at (server/audit)

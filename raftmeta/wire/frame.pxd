@@ -23,6 +23,8 @@ cdef enum FrameType:
     FRAME_REFUSED = 5           # the reason why the connection is about to close: [status, text]
     FRAME_SNAPSHOT = 6          # chunks of a sealed snapshot
     FRAME_STATE = 7             # the sender's state after an entry (wire/state_messages)
+    FRAME_FEEDERS = 8           # nodes that may feed the observer which the sender refuses (wire/feed_messages)
+    FRAME_OBSERVERS = 9         # observers that follow the log through the sender (wire/feed_messages)
 
 cdef struct ClusterId:
     uint64_t low

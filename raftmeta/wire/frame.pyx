@@ -77,7 +77,7 @@ cdef status_t _check_header(const FrameHeader* header, uint32_t body_bytes_max) 
         return BAD_CHECKSUM
     if <uint64_t>header.body_length + header.records_length > body_bytes_max:
         return BAD_LENGTH
-    if header.type < FRAME_HELLO or header.type > FRAME_STATE:
+    if header.type < FRAME_HELLO or header.type > FRAME_OBSERVERS:
         return BAD_FIELD
     if header.records_length and not _may_carry_records(header.type):
         return BAD_FIELD

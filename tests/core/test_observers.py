@@ -211,6 +211,20 @@ def test_a_feeder_has_eight_places() -> None:
     assert cluster[2].status().feed_count == 0
 
 
+def test_a_place_is_free_when_its_observer_is_gone() -> None:
+    """At once, and not after two election time-outs: those that it fed look for places now."""
+    cluster = observed(2, feeds_max=1)
+    add_observer(cluster, SECOND, 2)
+    assert cluster[SECOND].status().feeder == 0
+    cluster.act(2, "peer_event", "PEER_UNREACHABLE", OBSERVER)
+    assert cluster[2].status().feed_count == 1
+    cluster.act(2, "peer_event", "PEER_REFUSED", OBSERVER)
+    assert cluster[2].status().feed_count == 0
+    cluster.crash(OBSERVER)
+    rest(cluster, TIMEOUT + 2)
+    assert cluster[SECOND].status().feeder == 2
+
+
 def test_an_observer_feeds_another_one() -> None:
     """A chain: what is committed reaches its end, and reads and writes of the end reach the leader."""
     cluster = observed(2)

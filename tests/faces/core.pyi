@@ -194,6 +194,7 @@ class CoreHandle:
         promotes_learners: bool = True,
         checks: bool = True,
         is_observer: bool = False,
+        feeds_max: int = 8,
     ) -> None:
         """A core that still has to be restored (start does all three steps). ValueError: a number out of range."""
 

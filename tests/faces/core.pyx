@@ -211,7 +211,7 @@ cdef class CoreHandle:
         self, id, *, seed=1, tick_ms=10, heartbeat_ticks=1, election_timeout_ticks=10, append_bytes_max=262144,
         log_chunk_bytes=262144, inflight_bytes_max=4194304, uncommitted_bytes_max=67108864,
         log_memory_bytes_max=67108864, free_bytes_min=0, lease_reads=False, promotes_learners=True, checks=True,
-        is_observer=False,
+        is_observer=False, feeds_max=8,
     ):
         """A core that still has to be restored (start does all three steps). ValueError: a number out of range."""
         cdef CoreConfig config
@@ -229,6 +229,7 @@ cdef class CoreHandle:
         config.promotes_learners = promotes_learners
         config.checks = checks
         config.is_observer = is_observer
+        config.feeds_max = feeds_max
         if self.core != NULL:
             raise ValueError("made already")
         self.core = core_create(&config)

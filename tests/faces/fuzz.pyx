@@ -37,9 +37,11 @@ from raftmeta.wire.client_messages cimport (CLIENT_BODY_BYTES_MAX, CLIENT_HEADER
                                             client_message_decode, client_message_encode, client_request_decode,
                                             client_request_encode)
 from raftmeta.wire.commands cimport Command, command_decode, command_encode, command_init, command_release
-from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_HELLO, FRAME_MESSAGE,
-                                  FRAME_REFUSED, FRAME_SNAPSHOT, FRAME_STATE, FrameHeader, FrameIdentity,
-                                  frame_check_identity, frame_decode)
+from raftmeta.wire.feed_messages cimport (FEEDERS_MAX, Feeder, Observed, feeders_decode, feeders_encode,
+                                          observers_decode, observers_encode)
+from raftmeta.wire.frame cimport (FRAME_BODY_BYTES_MAX, FRAME_FEEDERS, FRAME_GENESIS, FRAME_HEADER_BYTES, FRAME_HELLO,
+                                  FRAME_MESSAGE, FRAME_OBSERVERS, FRAME_REFUSED, FRAME_SNAPSHOT, FRAME_STATE,
+                                  FrameHeader, FrameIdentity, frame_check_identity, frame_decode)
 from raftmeta.wire.genesis_messages cimport genesis_message_decode, genesis_message_encode
 from raftmeta.wire.hello cimport (Hello, hello_decode, hello_encode, hello_negotiate, refused_decode, refused_encode)
 from raftmeta.wire.messages cimport FORMAT_MESSAGE_VERSION, message_decode, message_encode
@@ -150,6 +152,28 @@ cdef int _state(const uint8_t* data, size_t size) noexcept nogil:
     return _compared(state_mark_encode(&found, &out), &out, 0, data, size)
 
 
+cdef int _feeders(const uint8_t* data, size_t size) noexcept nogil:
+    cdef Feeder[FEEDERS_MAX] found
+    cdef uint32_t count
+    cdef Vec[uint8_t] out
+    if feeders_decode(data, <uint32_t>size, found, &count) != OK:
+        return ALL_IS_WELL
+    memset(<void*>&out, 0, sizeof(out))
+    return _compared(feeders_encode(found, count, &out), &out, 0, data, size)
+
+
+cdef int _observers(const uint8_t* data, size_t size) noexcept nogil:
+    cdef Vec[Observed] found
+    cdef Vec[uint8_t] out
+    cdef int wrong = ALL_IS_WELL
+    memset(<void*>&found, 0, sizeof(found))
+    memset(<void*>&out, 0, sizeof(out))
+    if observers_decode(data, <uint32_t>size, &found) == OK:
+        wrong = _compared(observers_encode(found.data, <uint32_t>found.size, &out), &out, 0, data, size)
+    found.release()
+    return wrong
+
+
 # A message has two versions; the bytes are those of one of them.
 cdef int _message_in(const Message* message, uint8_t version, const uint8_t* body, size_t length) noexcept nogil:
     cdef Vec[uint8_t] out
@@ -244,6 +268,10 @@ cdef int _frame_body(const FrameHeader* header, const uint8_t* body) noexcept no
         return _refused(body, length)
     if header.type == FRAME_SNAPSHOT:
         return _snapshot(body, length, header.records_length)
+    if header.type == FRAME_FEEDERS:
+        return _feeders(body, length)
+    if header.type == FRAME_OBSERVERS:
+        return _observers(body, length)
     return _state(body, length) if header.type == FRAME_STATE else ALL_IS_WELL
 
 

@@ -58,6 +58,18 @@ def genesis_message_encode(fields: _Fields, membership: bytes | None) -> tuple[i
 def genesis_message_decode(body: _Bytes) -> tuple[int, dict[str, Any] | None, bytes | None]:
     """Return (status, fields, encoded membership or None)."""
 
+def feeders_encode(feeders: list[tuple[int, bytes, bytes]]) -> tuple[int, bytes]:
+    """(status, body) of FRAME_FEEDERS."""
+
+def feeders_decode(body: _Bytes) -> tuple[int, list[tuple[int, bytes, bytes]] | None]:
+    """(status, [(id, name, address)])."""
+
+def observers_encode(observers: list[tuple[int, int, int, int, bytes]]) -> tuple[int, bytes]:
+    """(status, body) of FRAME_OBSERVERS."""
+
+def observers_decode(body: _Bytes) -> tuple[int, list[tuple[int, int, int, int, bytes]] | None]:
+    """(status, [(id, feeder, last, lag, name)])."""
+
 def snapshot_message_encode(fields: dict[str, Any]) -> tuple[int, bytes]:
     """Return (status, body). fields: type, point (index, term, chain), size_bytes, hash (low, high), offset, length."""
 

@@ -13,7 +13,7 @@ from raftmeta.raft.genesis cimport GenesisMessage
 from raftmeta.raft.membership cimport membership_decode, membership_encode
 from raftmeta.raft.types cimport ADDRESS_BYTES_MAX, NAME_BYTES_MAX, Message
 from raftmeta.status cimport BAD_FIELD, OK, status_t
-from raftmeta.wire cimport commands, frame, genesis_messages, hello, messages, msgpack, snapshot_messages
+from raftmeta.wire cimport commands, feed_messages, frame, genesis_messages, hello, messages, msgpack, snapshot_messages
 
 cdef enum:
     UNPACK_DEPTH_MAX = 32
@@ -496,3 +496,61 @@ def result_write(parts):
     finally:
         written = _taken(&out)
     return written
+
+
+# --- messages beside a feed -------------------------------------------------------------------------------------------
+def feeders_encode(feeders):
+    cdef feed_messages.Feeder[feed_messages.FEEDERS_MAX + 1] named
+    cdef Vec[uint8_t] out
+    memset(&out, 0, sizeof(out))
+    memset(named, 0, sizeof(named))
+    for i, (id, name, address) in enumerate(feeders):
+        named[i].id = id
+        named[i].name_length = len(name)
+        named[i].address_length = len(address)
+        for at, byte in enumerate(name):
+            named[i].name[at] = byte
+        for at, byte in enumerate(address):
+            named[i].address[at] = byte
+    cdef status_t status = feed_messages.feeders_encode(named, <uint32_t>len(feeders), &out)
+    return status, _taken(&out)
+
+
+def feeders_decode(const uint8_t[::1] body):
+    cdef feed_messages.Feeder[feed_messages.FEEDERS_MAX] named
+    cdef uint32_t count, i
+    cdef status_t status = feed_messages.feeders_decode(_start(body), <uint32_t>body.shape[0], named, &count)
+    if status != OK:
+        return status, None
+    return status, [(named[i].id, named[i].name[:named[i].name_length], named[i].address[:named[i].address_length])
+                    for i in range(count)]
+
+
+def observers_encode(observers):
+    cdef Vec[feed_messages.Observed] told
+    cdef feed_messages.Observed one
+    cdef Vec[uint8_t] out
+    memset(&out, 0, sizeof(out))
+    memset(<void*>&told, 0, sizeof(told))
+    for id, feeder, last, lag, name in observers:
+        memset(&one, 0, sizeof(one))
+        one.id, one.feeder, one.last, one.lag = id, feeder, last, lag
+        one.name_length = len(name)
+        for at, byte in enumerate(name):
+            one.name[at] = byte
+        if not told.push(one):
+            raise MemoryError
+    cdef status_t status = feed_messages.observers_encode(told.data, <uint32_t>told.size, &out)
+    told.release()
+    return status, _taken(&out)
+
+
+def observers_decode(const uint8_t[::1] body):
+    cdef Vec[feed_messages.Observed] told
+    cdef size_t i
+    memset(<void*>&told, 0, sizeof(told))
+    cdef status_t status = feed_messages.observers_decode(_start(body), <uint32_t>body.shape[0], &told)
+    found = [(told.data[i].id, told.data[i].feeder, told.data[i].last, told.data[i].lag,
+              told.data[i].name[:told.data[i].name_length]) for i in range(told.size)]
+    told.release()
+    return status, found if status == OK else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -10,6 +11,7 @@ import pytest
 from raftmeta.sim.world.world_handle import World, swarm_profile
 
 SEEDS = range(300, 324)
+TREES = range(400, 408)
 EVENTS = 60_000  # of one seed, before everything heals
 
 
@@ -23,8 +25,15 @@ def with_observers(seed: int) -> World:
     )
 
 
-def live(seed: int) -> World:
-    world = with_observers(seed)
+def in_a_tree(seed: int) -> World:
+    """Four observers below three members. Each knows one member when it is made, and a node feeds one or two."""
+    profile = swarm_profile(seed)
+    small = {"nodes": 7, "observers": 4, "feeds_max": 1 + seed % 2, "seeds": 1, "ruin": 0, "put_back_ppm": 0}
+    return World(seed, **{**profile, **small})
+
+
+def live(seed: int, make: Callable[[int], World] = with_observers) -> World:
+    world = make(seed)
     world.run(EVENTS)
     world.settle()
     return world
@@ -67,3 +76,13 @@ def test_observers_are_fed_by_observers_too() -> None:
     depths = [node["feed_depth"] for world in worlds().values() for node in world.nodes()]
     assert max(depths) > 1
     assert max(node["feeds"] for world in worlds().values() for node in world.nodes()) > 0
+
+
+@pytest.mark.parametrize("seed", TREES)
+def test_an_observer_with_one_seed_finds_a_place_in_a_tree(seed: int) -> None:
+    """The only seed is full, and names others; under faults no invariant breaks, and at the end each is fed."""
+    world = live(seed, in_a_tree)
+    assert world.violation is None
+    observers = world.nodes()[-4:]
+    assert all(node["feeder"] != 0 for node in observers)
+    assert max(node["feeds"] for node in world.nodes()) <= 1 + seed % 2

@@ -109,7 +109,7 @@ function show() {
   showHealth(picture);
   if (!$("view-overview").hidden) {
     showTiles(picture);
-    drawTopology(picture.members);
+    drawTopology(picture.members, picture.observers);
     showReigns(picture);
     for (const plot of plots) plot.show(cluster.samples);
   }

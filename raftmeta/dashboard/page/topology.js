@@ -1,4 +1,5 @@
 // The members as a picture: each has a fixed place on a ring, the leader is filled, and lines show who reaches whom.
+// Observers stand below as a tree: each in the row of its distance from a member, with a line to the node that feeds it.
 import { $, el, number, svg } from "./parts.js";
 
 const RADIUS = 24;
@@ -41,7 +42,48 @@ function onRing(count, width, many) {
   return ring.map(([x, y]) => [width / 2 + across * x, most > least ? top + ((bottom - top) * (y - least)) / (most - least) : HEIGHT / 2]);
 }
 
-export function drawTopology(members) {
+const ROW = 46;
+const DOT = 6;
+
+// Observers in rows: fed by a member, fed by one of those, and so on. Those whose feeder nobody names stand in the first.
+function inRows(observers, members) {
+  const rows = [];
+  let above = new Set(members.map((member) => member.name));
+  let left = [...observers];
+  while (left.length) {
+    const names = new Set(left.map((one) => one.name));
+    let row = left.filter((one) => above.has(one.feeder) || !names.has(one.feeder));
+    if (!row.length) row = left; // a circle: two reports of different moments
+    const order = [...above];
+    row.sort((one, other) => order.indexOf(one.feeder) - order.indexOf(other.feeder) || one.name.localeCompare(other.name));
+    rows.push(row);
+    left = left.filter((one) => !row.includes(one));
+    above = new Set(row.map((one) => one.name));
+  }
+  return rows;
+}
+
+function drawObservers(observers, members, places, width) {
+  const at = new Map(members.map((member, index) => [member.name, places[index]]));
+  const parts = { lines: [], dots: [], height: HEIGHT };
+  for (const row of inRows(observers, members)) {
+    row.forEach((one, index) => at.set(one.name, [((index + 0.5) * width) / row.length, parts.height + ROW / 2]));
+    for (const one of row) {
+      const [x, y] = at.get(one.name);
+      const from = at.get(one.feeder);
+      if (from) parts.lines.push(svg("line", { class: "link feed", x1: from[0], y1: from[1], x2: x, y2: y }));
+      const words = `${one.name}: observer, ${one.feeder ? `fed by ${one.feeder}` : "feeder not known"}, lag ${number(one.lag)}`;
+      parts.dots.push(svg("g", { class: one.lag >= LAG_SHOWN ? "observer late" : "observer" },
+        svg("title", {}, words),
+        svg("circle", { class: "disc", cx: x, cy: y, r: DOT }),
+        row.length <= 12 ? svg("text", { class: "note", x, y: y + 19 }, shorten(one.name, 14)) : null));
+    }
+    parts.height += ROW;
+  }
+  return parts;
+}
+
+export function drawTopology(members, observers = []) {
   const box = $("topology");
   const width = Math.max(320, box.clientWidth);
   const many = members.length > 9;
@@ -58,8 +100,10 @@ export function drawTopology(members) {
   }
   const letters = lettersOf(members.map((member) => member.name));
   const discs = members.map((member, index) => disc(member, letters[index], places[index], many ? 15 : RADIUS, many));
-  box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "Topology" }, ...lines, ...discs));
-  $("topology-legend").replaceChildren(el("span", {}, members.some((member) => member.state === "away") ? "dashed red: no connection" : ""));
+  const fed = drawObservers(observers, members, places, width);
+  box.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${fed.height}`, style: `height: ${fed.height}px`, role: "img", "aria-label": "Topology" }, ...fed.lines, ...lines, ...discs, ...fed.dots));
+  const words = [members.some((member) => member.state === "away") ? "dashed red: no connection" : "", observers.length ? `${number(observers.length)} observers` : ""];
+  $("topology-legend").replaceChildren(el("span", {}, words.filter(Boolean).join(" · ")));
 }
 
 // Two letters that tell the members apart: behind the beginning that all names share.

@@ -246,6 +246,7 @@ cdef void _fill_config(World* world, SimNode* node, EngineConfig* config) noexce
     config.core.append_bytes_max = world.config.append_bytes_max
     config.core.election_timeout_ticks = world.config.election_timeout_ticks
     config.core.is_observer = node.number >= member_count(world)
+    config.core.feeds_max = world.config.feeds_max or config.core.feeds_max
     if config.core.is_observer:     # nobody knows it before it says who it is
         memcpy(config.address, config.name, config.name_length)
         config.address_length = config.name_length
@@ -277,6 +278,13 @@ cdef void _start_clock(World* world, SimNode* node) noexcept nogil:
     draw = next_random(&world.random_faults)
     node.clock_base_ns = SIM_BEGIN_NS + (draw >> 20) % CLOCK_BASE_NS_MAX
     node.clock_ppm = <int64_t>(draw % (2 * world.config.faults.drift_ppm + 1)) - world.config.faults.drift_ppm
+
+
+# The peers that a node is made with. An observer knows other observers, too: any of them may feed it.
+cdef bint _knows(const World* world, const SimNode* node, uint32_t other) noexcept nogil:
+    if node.number < member_count(world):
+        return other < member_count(world)
+    return other == node.number or world.config.seeds == 0 or other < world.config.seeds
 
 
 cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
@@ -313,9 +321,10 @@ cdef bint _create_parts(World* world, SimNode* node) noexcept nogil:
     if node.wal == NULL or node.identity == NULL:
         return False
     memcpy(name, b"n0", 2)
-    # An observer knows other observers, too: any of them may feed it.
-    for other in range(world.config.nodes if node.number >= member_count(world) else member_count(world)):
+    for other in range(world.config.nodes):
         name[1] = c'0' + other
+        if not _knows(world, node, other):
+            continue
         if engine_add_peer(node.engine, name, 2, name, 2, other == node.number) != OK:
             return False
     return True

@@ -53,6 +53,8 @@ class World:
     processes: 1: sessions and leases of nodes end when their process is gone, and for half of the seeds something rejects
         connections between two nodes.
     observers: so many of the nodes, the last ones, hold no place in the membership.
+    feeds_max: observers that one node feeds. seeds: nodes, the first ones, that an observer knows when it is made.
+        0: the number of a real node, and all nodes.
     Raises ValueError for an unknown fault, a wrong number of nodes or a wrong window.
     """
 
@@ -96,6 +98,8 @@ class World:
         upgrade_ms: int = 0,
         processes: int = 0,
         observers: int = 0,
+        feeds_max: int = 0,
+        seeds: int = 0,
         **faults: int,
     ) -> None: ...
     @staticmethod

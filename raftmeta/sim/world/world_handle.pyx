@@ -7,6 +7,7 @@ from libc.string cimport memset
 from raftmeta._core cimport CoreStatus, core_status
 from raftmeta.native import buggify
 from raftmeta.engine.state cimport Engine
+from raftmeta.raft.state cimport FEEDS_MAX
 from raftmeta.sim.world.liveness cimport liveness_settle
 from raftmeta.sim.world.swarm cimport SwarmKind, swarm_config
 from raftmeta.sim.world.world cimport sim_config_init, world_create, world_destroy, world_run
@@ -103,7 +104,7 @@ def _kind_of(name: str) -> int:
 
 
 cdef dict _profile(const SimConfig* config):
-    return {"nodes": config.nodes, "observers": config.observers,
+    return {"nodes": config.nodes, "observers": config.observers, "feeds_max": config.feeds_max, "seeds": config.seeds,
             "segment_bytes": config.segment_bytes, "sector_bytes": config.sector_bytes,
             "history_bytes_max": config.history_bytes_max, "lease_ttl_ms": config.lease_ttl_ms,
             "snapshot_entries": config.snapshot_entries, "snapshot_chunk_bytes": config.snapshot_chunk_bytes,
@@ -146,12 +147,17 @@ cdef class World:
                   snapshot_log_bytes: int = 0, free_bytes_min: int = 0, host_watchdog_ms: int = 0,
                   client_window: int = 1, session_window: int = 0, silent_ends: int = 0, ruin: int = 0,
                   encryption: int = 0, rights: int = 0, znodes: int = 0, groups: int = 0, topics: int = 0,
-                  old_level: int = 0, upgrade_ms: int = 0, processes: int = 0, observers: int = 0, **faults):
+                  old_level: int = 0, upgrade_ms: int = 0, processes: int = 0, observers: int = 0, feeds_max: int = 0,
+                  seeds: int = 0, **faults):
         cdef SimConfig config
         if not 1 <= nodes <= 7:
             raise ValueError(f"nodes must be 1 to 7, not {nodes}")
         if not 0 <= observers < nodes:
             raise ValueError(f"observers must be 0 to {nodes - 1}, fewer than nodes, not {observers}")
+        if not 0 <= feeds_max <= FEEDS_MAX:
+            raise ValueError(f"feeds_max must be 0 to {FEEDS_MAX}, not {feeds_max}")
+        if not 0 <= seeds <= nodes:
+            raise ValueError(f"seeds must be 0 to {nodes}, not {seeds}")
         if election_timeout_ticks < 10:
             raise ValueError(f"election_timeout_ticks must be 10 or more, not {election_timeout_ticks}")
         if not 1 <= client_window <= SIM_CLIENT_WINDOW:
@@ -161,6 +167,8 @@ cdef class World:
         sim_config_init(&config, seed & ((1 << 64) - 1))
         config.nodes = nodes
         config.observers = observers
+        config.feeds_max = feeds_max
+        config.seeds = seeds
         config.segment_bytes = segment_bytes
         config.sector_bytes = sector_bytes
         config.history_bytes_max = history_bytes_max

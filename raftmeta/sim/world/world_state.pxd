@@ -158,6 +158,8 @@ cdef struct SimConfig:
     uint64_t seed
     uint32_t nodes              # 1 .. SIM_NODES_MAX
     uint32_t observers          # so many of them, the last ones, hold no place in the membership
+    uint32_t feeds_max          # observers that one node feeds; 0: as many as everywhere
+    uint32_t seeds              # nodes, the first ones, that an observer knows from its beginning; 0: all
     uint32_t segment_bytes
     uint32_t sector_bytes
     uint64_t history_bytes_max
