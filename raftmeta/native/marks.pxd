@@ -245,6 +245,7 @@ cpdef enum Mark:
     MARK_FEEDER_SILENT                   # an observer looks for another feeder, as its own says nothing
     MARK_FEEDER_LOST                     # ... as the connection to it broke
     MARK_FEEDING_LEADER_RELIEVED         # ... as the leader has enough to do
+    MARK_FEED_FULL                       # a node that has no place for one more observer refused it
 
 cdef extern from "marks.hpp" namespace "raftmeta" nogil:
     void mark(Mark which) noexcept

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_hold
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.native.marks cimport (MARK_FEED_BEHIND, MARK_FEED_CUT_OFF, MARK_FEED_DOES_NOT_MEET, MARK_FEED_FROM_FILES,
-                                    MARK_FEED_LATE, MARK_FEED_MEMBERSHIP_TOLD, MARK_FEED_NEEDS_SNAPSHOT,
+                                    MARK_FEED_FULL, MARK_FEED_LATE, MARK_FEED_MEMBERSHIP_TOLD, MARK_FEED_NEEDS_SNAPSHOT,
                                     MARK_FEED_OF_OBSERVER, MARK_FEEDER_LOST, MARK_FEEDER_SILENT,
                                     MARK_FEEDING_LEADER_RELIEVED, mark)
 from raftmeta.raft.election cimport become_follower
@@ -86,6 +86,7 @@ cdef status_t feeds_on_request(Core* core, const Message* message) noexcept nogi
     if feed == NULL:
         feed = _find(core, 0)
         if feed == NULL or core.feed_count >= core.config.feeds_max:
+            mark(MARK_FEED_FULL)
             _refuse(core, message.source, message.hint, FEED_FULL)
             return OK
         feed.id = message.source

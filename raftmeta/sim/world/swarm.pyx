@@ -158,6 +158,11 @@ cdef void _draw_observers(SimConfig* config) noexcept nogil:
         return
     config.observers = <uint32_t>1 + <uint32_t>(draw >> 8) % OBSERVERS_MAX
     config.nodes = min(config.nodes + config.observers, <uint32_t>SIM_NODES_MAX)
+    # In half of these worlds a node feeds one or two, in half an observer knows few nodes when it is made.
+    if draw >> 16 & 1:
+        config.feeds_max = 1 + <uint32_t>(draw >> 17 & 1)
+    if draw >> 20 & 1:
+        config.seeds = 1 + <uint32_t>(draw >> 24) % (config.nodes - config.observers)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
