@@ -233,6 +233,19 @@ cpdef enum Mark:
     MARK_GROUP_DELAY_EXTENDED            # a member came during the initial delay
     MARK_GROUP_LEADER_DROPPED            # it sent no assignments
     MARK_GROUP_STATIC_MEMBERS_AWAITED    # a phase ended, and nobody but static members that did not join was left
+    # observers
+    MARK_FEED_CUT_OFF                    # an observer asked a node that is not fed itself, or that it feeds
+    MARK_FEED_BEHIND                     # a feeder knows less to be committed than the observer
+    MARK_FEED_NEEDS_SNAPSHOT             # an observer lacks what its feeder has compacted
+    MARK_FEED_FROM_FILES                 # an observer lacks what has left its feeder's memory
+    MARK_FEED_OF_OBSERVER                # an observer gives records to another one
+    MARK_FEED_MEMBERSHIP_TOLD            # to an observer that knows none
+    MARK_FEED_LATE                       # an answer to a request that is not open
+    MARK_FEED_DOES_NOT_MEET              # the observer's log began anew since it asked
+    MARK_FEEDER_SILENT                   # an observer looks for another feeder, as its own says nothing
+    MARK_FEEDER_LOST                     # ... as the connection to it broke
+    MARK_FEEDING_LEADER_RELIEVED         # ... as the leader has enough to do
+    MARK_FEED_FULL                       # a node that has no place for one more observer refused it
 
 cdef extern from "marks.hpp" namespace "raftmeta" nogil:
     void mark(Mark which) noexcept

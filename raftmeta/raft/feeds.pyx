@@ -4,6 +4,10 @@ from libc.string cimport memcpy, memset
 
 from raftmeta.native.chunks cimport Chunk, Slice, chunk_create, chunk_hold
 from raftmeta.native.intrinsics cimport next_random
+from raftmeta.native.marks cimport (MARK_FEED_BEHIND, MARK_FEED_CUT_OFF, MARK_FEED_DOES_NOT_MEET, MARK_FEED_FROM_FILES,
+                                    MARK_FEED_FULL, MARK_FEED_LATE, MARK_FEED_MEMBERSHIP_TOLD, MARK_FEED_NEEDS_SNAPSHOT,
+                                    MARK_FEED_OF_OBSERVER, MARK_FEEDER_LOST, MARK_FEEDER_SILENT,
+                                    MARK_FEEDING_LEADER_RELIEVED, mark)
 from raftmeta.raft.election cimport become_follower
 from raftmeta.raft.invariants cimport BROKEN_TRUNCATED_COMMITTED
 from raftmeta.raft.log cimport log_bytes_between, log_chain, log_slice, log_term
@@ -74,6 +78,7 @@ cdef status_t feeds_on_request(Core* core, const Message* message) noexcept nogi
     if membership_position(in_force(core), message.source) >= 0:
         return STALE            # a member hears from its leader, and nobody counts twice
     if not _may_feed(core) or message.source == core.feeder:
+        mark(MARK_FEED_CUT_OFF)
         if feed != NULL:
             _forget(core, feed)
         _refuse(core, message.source, message.hint, FEED_CUT_OFF)
@@ -81,6 +86,7 @@ cdef status_t feeds_on_request(Core* core, const Message* message) noexcept nogi
     if feed == NULL:
         feed = _find(core, 0)
         if feed == NULL or core.feed_count >= core.config.feeds_max:
+            mark(MARK_FEED_FULL)
             _refuse(core, message.source, message.hint, FEED_FULL)
             return OK
         feed.id = message.source
@@ -123,6 +129,7 @@ cdef status_t _give_membership(Core* core, const Feed* feed) noexcept nogil:
     message.records.chunk = chunk
     message.records.data = chunk.bytes()
     message.records.length = chunk.used
+    mark(MARK_FEED_MEMBERSHIP_TOLD)
     outbox_send(core, &message)
     return OK
 
@@ -156,6 +163,7 @@ cdef void _serve(Core* core, Feed* feed) noexcept nogil:
             _forget(core, feed)
     elif feed.index > core.log.committed:
         if is_due:
+            mark(MARK_FEED_BEHIND)
             _end_request(core, feed, FEED_BEHIND)
     elif feed.index < core.log.compacted:
         _offer(core, feed)
@@ -190,6 +198,8 @@ cdef void _send(Core* core, Feed* feed, index_t last, const Slice* slice) noexce
     feed.is_asking = False
     feed.leader_told = core.leader
     feed.term_told = core.hard.term
+    if message.count != 0 and core.config.is_observer:
+        mark(MARK_FEED_OF_OBSERVER)
     outbox_send(core, &message)
 
 
@@ -198,6 +208,7 @@ cdef void _offer(Core* core, Feed* feed) noexcept nogil:
     if feed.offered_tick != 0 and core.now - feed.offered_tick < TUNE_OFFER_TIMEOUTS * <uint64_t>(
             core.config.election_timeout_ticks):
         return
+    mark(MARK_FEED_NEEDS_SNAPSHOT)
     feed.offered_tick = max(core.now, <uint64_t>1)
     trace(core, TRACE_SNAPSHOT_NEEDED, feed.id, core.log.snapshotted)
     if not core.snapshots.push(feed.id):
@@ -234,6 +245,7 @@ cdef status_t feeds_on_log_read(Core* core, const LogRead* read, const Slice* re
             _refuse(core, feed.id, feed.number, FEED_CUT_OFF)
             _forget(core, feed)
         return OK
+    mark(MARK_FEED_FROM_FILES)
     slice = _committed_of(core, records, &last, &term)
     # The file was read at an earlier moment, and may hold records that this node has cut since. Equal index and term
     # mean an equal past (paper 5.3).
@@ -361,9 +373,11 @@ cdef bint _may_relieve_leader(Core* core) noexcept nogil:
 
 cdef void _tick_observer(Core* core) noexcept nogil:
     if core.feeder != 0 and core.now - core.feed_heard_tick >= core.config.election_timeout_ticks:
+        mark(MARK_FEEDER_SILENT)
         _shun(core, core.feeder)
         _leave(core)
     elif core.feeder != 0 and core.feeder == core.feed_leader and _may_relieve_leader(core):
+        mark(MARK_FEEDING_LEADER_RELIEVED)
         _shun(core, core.feeder)
         _leave(core)
     if core.feeder == 0:
@@ -378,6 +392,7 @@ cdef void _tick_observer(Core* core) noexcept nogil:
 cdef status_t feeds_on_feed(Core* core, const Message* message) noexcept nogil:
     cdef uint32_t depth = (message.flags >> FEED_DEPTH_SHIFT) + 1
     if message.source != core.feeder or message.hint != core.feed_number or not core.is_feed_open:
+        mark(MARK_FEED_LATE)
         return STALE
     core.is_feed_open = False
     if message.reject:
@@ -429,6 +444,7 @@ cdef status_t _take(Core* core, const Message* message) noexcept nogil:
     core.feed_heard_tick = core.now
     if (message.index < core.log.compacted or message.index > core.log.last
             or log_term(&core.log, message.index) != message.log_term):
+        mark(MARK_FEED_DOES_NOT_MEET)
         _ask_next(core)         # the log began anew behind a snapshot since it asked
         return STALE
     status = take_records(core, message)
@@ -467,7 +483,8 @@ cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up, bint is_gone) 
         core.must_feed = True
     if not core.config.is_observer:
         return
-    if not is_up and peer == core.feeder:
+    if not is_up and peer != 0 and peer == core.feeder:
+        mark(MARK_FEEDER_LOST)
         _leave(core)
     if core.feeder == 0:
         _look_for_feeder(core)

@@ -254,6 +254,16 @@ def test_an_observer_that_is_cut_off_feeds_nobody() -> None:
         assert cluster[id].status().leader == 0
 
 
+def test_one_that_a_cut_off_observer_fed_goes_elsewhere() -> None:
+    """Rule 5: its feeder has no feeder any more, and says so instead of that there is no news."""
+    cluster = observed(2)
+    add_observer(cluster, SECOND, OBSERVER)
+    cluster.act(SECOND, "peer_event", "PEER_CONNECTED", 3)
+    cluster.act(OBSERVER, "peer_event", "PEER_REFUSED", 2)
+    rest(cluster, 4)
+    assert cluster[SECOND].status().feeder == 3
+
+
 def test_a_refusal_comes_back_to_the_observer_that_asked() -> None:
     """The leader hands over and takes no proposal: the observer's caller hears that nothing was done."""
     cluster = observed(2)

@@ -146,6 +146,18 @@ PROFILES: dict[str, dict[str, int]] = {
         "fault_gap_us": 150_000, "down_us": 400_000, "client_gap_us": 3_000, "election_timeout_ticks": 10,
         "lease_ttl_ms": 3_000, "processes": 1,
     },
+    # Two observers beside three members: feeders die and are cut off, observers lose records, and leaders change.
+    "observers": {
+        "nodes": 5, "observers": 2, "crash_ppm": 200_000, "partition_ppm": 600_000, "isolate_ppm": 500_000,
+        "flip_ppm": 100_000, "transfer_ppm": 300_000, "delay_ppm": 100_000, "fault_gap_us": 100_000,
+        "down_us": 150_000, "client_gap_us": 5_000, "election_timeout_ticks": 10, "snapshot_entries": 64,
+    },
+    # A process is back sooner than the others forget its death, and something rejects between it and the leader.
+    "quick_deaths": {
+        "nodes": 3, "crash_ppm": 500_000, "partition_ppm": 800_000, "fault_gap_us": 40_000, "down_us": 30_000,
+        "client_gap_us": 3_000, "election_timeout_ticks": 80, "early_campaigns": 1, "lease_ttl_ms": 3_000,
+        "processes": 1,
+    },
     # Logs have no room for growth most of the time.
     "full": {
         "nodes": 3, "free_bytes_min": 65_536, "full_ppm": 900_000, "fault_gap_us": 200_000, "client_gap_us": 3_000,

@@ -52,6 +52,16 @@ def test_no_seed_with_observers_breaks_an_invariant(seed: int) -> None:
     assert worlds()[seed].violation is None
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_swarm_draws_observers_in_one_world_of_eight(kind: str) -> None:
+    """One to four of them; a member is left, and members give up their places only where all seven are taken."""
+    profiles = [swarm_profile(seed, kind) for seed in range(2_000)]
+    drawn = [profile for profile in profiles if profile["observers"]]
+    assert 200 <= len(drawn) <= 300
+    assert {profile["observers"] for profile in drawn} == {1, 2, 3, 4}
+    assert all(profile["observers"] < profile["nodes"] <= 7 for profile in drawn)
+
+
 def test_observers_hold_no_place() -> None:
     """No observer led, voted, or is a member; each is fed at the end."""
     for seed, world in worlds().items():

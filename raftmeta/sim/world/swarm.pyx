@@ -11,7 +11,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from raftmeta.machine.state cimport LEVEL_OF_GROUPS
 from raftmeta.native.intrinsics cimport next_random
 from raftmeta.sim.world.buggify cimport buggify_draw
-from raftmeta.sim.world.world_state cimport SimFaultRates
+from raftmeta.sim.world.world_state cimport SIM_NODES_MAX, SimFaultRates
 
 cdef enum:
     REST_STREAM = 0x2e57
@@ -29,6 +29,8 @@ cdef enum:
     TOPICS_STREAM = 0x70b1
     LEVEL_STREAM = 0x1e7e
     PROCESSES_STREAM = 0x92ce55
+    OBSERVERS_STREAM = 0x0b5e
+    OBSERVERS_MAX = 4           # enough for a chain of three
     KIND_STREAM = 0x51de
     SPARSE_STREAM = 0x59a5
     SPARSE_KINDS_MIN = 2
@@ -148,6 +150,21 @@ cdef bint _has_processes(const SimConfig* config) noexcept nogil:
     return next_random(&random) & 1 != 0
 
 
+# Observers are in one world of eight: beside its members, or in the place of the last ones where all places are taken.
+cdef void _draw_observers(SimConfig* config) noexcept nogil:
+    cdef uint64_t random = ~config.seed ^ OBSERVERS_STREAM
+    cdef uint64_t draw = next_random(&random)
+    if draw & 7:
+        return
+    config.observers = <uint32_t>1 + <uint32_t>(draw >> 8) % OBSERVERS_MAX
+    config.nodes = min(config.nodes + config.observers, <uint32_t>SIM_NODES_MAX)
+    # In half of these worlds a node feeds one or two, in half an observer knows few nodes when it is made.
+    if draw >> 16 & 1:
+        config.feeds_max = 1 + <uint32_t>(draw >> 17 & 1)
+    if draw >> 20 & 1:
+        config.seeds = 1 + <uint32_t>(draw >> 24) % (config.nodes - config.observers)
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 # Options of Config that are not the default: each in one world of four, hand-overs of a full leader in half.
 cdef void _draw_options(SimConfig* config) noexcept nogil:
@@ -174,6 +191,7 @@ cdef void _draw_options(SimConfig* config) noexcept nogil:
     if config.has_groups or config.has_topics:
         _draw_level(config)
     config.has_processes = _has_processes(config)
+    _draw_observers(config)
 
 
 # --- dense worlds -----------------------------------------------------------------------------------------------------
