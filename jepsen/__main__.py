@@ -125,7 +125,8 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True)
 @click.option("--kind", type=click.Choice(list(CHURNS)), default=Churn.name, show_default=True, help="Of the members.")
-def churn(members: int, time_s: float, seed: int, store: Path, kind: str) -> None:
+@click.option("--strike", "strikes", multiple=True, help="Only this kind, as the run names it; may be repeated.")
+def churn(members: int, time_s: float, seed: int, store: Path, kind: str, strikes: tuple[str, ...]) -> None:
     """Kill and freeze members of a worker group, and nodes. Exit code 1: not complete, two owners, or for no reason."""
     console = Console(highlight=False)
     try:
@@ -133,7 +134,7 @@ def churn(members: int, time_s: float, seed: int, store: Path, kind: str) -> Non
     except PlanError as error:
         raise click.UsageError(str(error)) from None
     with _told_in_words():
-        folder, found = run_churn(plan, console, members=members, kind=CHURNS[kind])
+        folder, found = run_churn(plan, console, members=members, kind=CHURNS[kind], strikes=strikes)
     for reason in found.reasons:
         console.print(reason, markup=False, soft_wrap=True)
     for name, times_s in found.times_s.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from dataclasses import replace
 from typing import Any
 
 import raftmeta
@@ -23,6 +24,8 @@ class KafkaChurn(Churn):
 
     name = "kafka-churn"
     protocol = "kafka"
+    # A consumer in Python whose coordinator is killed needs seconds on a busy machine, until it asks another node.
+    settings = replace(Churn.settings, session_timeout_s=12.0)
     _consumer: Any = None
     _fencing: asyncio.Task[None] | None = None
 
@@ -68,7 +71,7 @@ class KafkaChurn(Churn):
             rebalance_timeout_ms=round(1000 * self.settings.rebalance_timeout_s),
             heartbeat_interval_ms=round(1000 * self.settings.heartbeat_interval_s),
             request_timeout_ms=REQUEST_MS,
-            fetch_max_wait_ms=5 * POLL_MS,  # nobody appends
+            fetch_max_wait_ms=POLL_MS,  # a question for the coordinator waits behind a fetch of its connection
         )
         consumer.subscribe([self.name], listener=_listener(self))
         try:
