@@ -31,7 +31,8 @@ from jepsen.network import NetworkError
 from jepsen.plan import PLANTED, Plan, PlanError
 from jepsen.run import report_lacks
 from jepsen.run import run as run_plan
-from jepsen.workloads import WORKLOADS
+from jepsen.workloads import CHURNS, WORKLOADS
+from jepsen.workloads.workers import Churn
 
 STORE = Path("build") / "jepsen"
 
@@ -126,7 +127,9 @@ def failover(kills: int, rate: float, seed: int, store: Path) -> None:
 @click.option("--time", "time_s", type=float, default=600.0, show_default=True, help="Seconds of strikes, at least.")
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--store", type=click.Path(path_type=Path), default=STORE, show_default=True)
-def churn(members: int, time_s: float, seed: int, store: Path) -> None:
+@click.option("--kind", type=click.Choice(list(CHURNS)), default=Churn.name, show_default=True, help="Of the members.")
+@click.option("--strike", "strikes", multiple=True, help="Only this kind, as the run names it; may be repeated.")
+def churn(members: int, time_s: float, seed: int, store: Path, kind: str, strikes: tuple[str, ...]) -> None:
     """Kill and freeze members of a worker group, and nodes. Exit code 1: not complete, two owners, or for no reason."""
     console = Console(highlight=False)
     try:
@@ -134,7 +137,7 @@ def churn(members: int, time_s: float, seed: int, store: Path) -> None:
     except PlanError as error:
         raise click.UsageError(str(error)) from None
     with _told_in_words():
-        folder, found = run_churn(plan, console, members=members)
+        folder, found = run_churn(plan, console, members=members, kind=CHURNS[kind], strikes=strikes)
     for reason in found.reasons:
         console.print(reason, markup=False, soft_wrap=True)
     for name, times_s in found.times_s.items():

@@ -2,20 +2,26 @@
 
 Strikes come one after the other, each on what the one before left whole:
 
-    members    some are killed, or frozen for longer than their session, and come back
-    nodes      the leader is killed, a node is closed and started again, a host holds the GIL of the leader's process
+    members    some are killed, or frozen or cut off for longer than their session, and come back
+    nodes      the leader is killed or cut off from the others, a node is closed and started again, a host holds the GIL
+               of the leader's process
+    in a phase the same of members, and a kill of the leader, as soon as the group is seen to join or to sync
 
 After each strike every resource has one owner, and each owner is a member that lives. A strike on nodes alone must not
 make a new generation: no session ended, so nobody has a reason to rebalance. Members write to their resources all the
 time, and a recorder in each of their processes writes down what the store accepted: jepsen/observed.py judges it.
+
+Members are those of raftmeta.workers, or consumers of Kafka through the doors of the nodes (KafkaChurn).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,13 +29,14 @@ from rich.console import Console
 
 from jepsen import worker
 from jepsen.db import CLUSTER, WaitFailed
+from jepsen.network import Direction, Namespaces
 from jepsen.observed import broken_rules
 from jepsen.plan import Plan
 from jepsen.stage import Stage
 from jepsen.store import RunFolder
 from jepsen.workers import Slot
+from jepsen.workloads import CHURNS
 from jepsen.workloads.workers import Churn
-from raftmeta.assignors import OwnCodec
 from tests.processes.child import hold_gil
 from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
 
@@ -39,20 +46,42 @@ COMPLETE_S = 90.0
 GIL_S = 3.0
 LOOK_S = 0.2
 ASK_S = 10.0
-GROUP = f"{Churn.name}/0/group"
-CODEC = OwnCodec()
+SETTLED_S = 2.0  # a group that stays in one generation for so long has no rebalance before it
+CATCH_S = 3.0
+CATCH_LOOK_S = 0.001
+CATCHES = 10  # attempts to see the group in a phase
+PHASES = {"join": "Preparing", "sync": "Completing"}
 
 
-async def look(program: Any, group: str) -> dict[str, Any]:
-    """Called in a broker: the group as a quorum knows it, with the resources of each member."""
-    found = await program.face.groups.describe(group, timeout_s=ASK_S)
+async def look(program: Any, kind: str) -> dict[str, Any]:
+    """Called in a broker: the group of this workload as a quorum knows it, with the resources of each member."""
+    found = await program.face.groups.describe(group_of(kind), timeout_s=ASK_S)
     if found is None:
         return {"state": "Dead", "generation": 0, "owners": {}}
-    owners = {
-        member.member_id: CODEC.decode_assignment(member.assignment)[0] if member.assignment else ()
-        for member in found.members
-    }
-    return {"state": found.state, "generation": found.generation, "owners": {id: list(owners[id]) for id in owners}}
+    owners = {member.member_id: list(CHURNS[kind].owned(member.assignment)) for member in found.members}
+    return {"state": found.state, "generation": found.generation, "owners": owners}
+
+
+async def catch(program: Any, kind: str, state: str, timeout_s: float = CATCH_S) -> bool:
+    """Called in a broker: whether the group is seen in this state within that time, as the node has applied it."""
+    end_s = time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        counts = await program.face.groups.counts(group_of(kind), local=True, timeout_s=ASK_S)
+        if counts.states.get(state):
+            return True
+        await asyncio.sleep(CATCH_LOOK_S)
+    return False
+
+
+async def rejoin(program: Any) -> None:
+    """Called in a process with members: they ask for a new plan."""
+    for workload in program.workers.workloads:
+        workload.rejoin()
+
+
+def group_of(kind: str) -> str:
+    """The name of a workload's group."""
+    return f"{kind}/0/group"
 
 
 def incomplete(seen: dict[str, Any], members: int) -> str | None:
@@ -70,52 +99,84 @@ def incomplete(seen: dict[str, Any], members: int) -> str | None:
 
 @dataclass(slots=True)
 class Churned:
-    """The findings of a run. times_s: until the group was complete after each kind of strike."""
+    """The findings of a run. times_s: until the group was complete after each kind of strike. left_out: kinds of
+    strikes that this machine does not allow. missed: times that a group passed a phase unseen.
+    """
 
     strikes: int = 0
     generations: int = 0
     spurious: int = 0
+    missed: int = 0
+    left_out: list[str] = field(default_factory=list)
     times_s: dict[str, list[float]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
 
 
 class _Churn:
     def __init__(
-        self, stage: Stage, folder: RunFolder, members: int, random: Random, say: Callable[[str], None]
+        self,
+        stage: Stage,
+        folder: RunFolder,
+        names: Sequence[str],
+        kind: type[Churn],
+        members: int,
+        random: Random,
+        environment: Mapping[str, str],
+        strikes: Collection[str],
+        say: Callable[[str], None],
     ) -> None:
+        """names: of the processes that have the members."""
         self._stage = stage
         self._folder = folder
+        self._kind = kind
+        self._environment = environment
         self._random = random
         self._say = say
         self.found = Churned()
-        count = -(-members // PER_PROCESS)
-        self._processes = [self._process(f"m{number + 1}", [*range(members)][number::count]) for number in range(count)]
+        self._processes = [
+            self._process(name, [*range(members)][number :: len(names)]) for number, name in enumerate(names)
+        ]
         self._slots = {one.name: len(one.arguments[0]["slots"]) for one in self._processes}
+        ways = ("kill", "freeze", "cut")
         self._strikes: dict[str, Callable[[], None]] = {
-            "kill-members": self._kill_members,
+            **{f"{way}-members": partial(self._strike_members, way) for way in ways},
             "kill-leader": self._kill_leader,
-            "freeze-members": self._freeze_members,
+            "cut-leader": self._cut_leader,
             "hold-gil": self._hold_gil,
             "restart-node": self._restart_node,
+            **{f"{way}-in-{phase}": partial(self._strike_members, way, phase) for phase in PHASES for way in ways},
+            **{f"kill-leader-in-{phase}": partial(self._kill_leader_in, phase) for phase in PHASES},
         }
+        self._strikes = {name: one for name, one in self._strikes.items() if not strikes or name in strikes}
+        if not isinstance(stage.cluster.network, Namespaces):
+            self.found.left_out = [name for name in self._strikes if name.startswith("cut-")]
+            self._strikes = {name: one for name, one in self._strikes.items() if name not in self.found.left_out}
 
     def _process(self, name: str, numbers: Sequence[int]) -> RemoteProcess:
-        network = self._stage.cluster.network
+        cluster = self._stage.cluster
+        network = cluster.network
+        doors = {
+            "hosts": "",
+            "is_local": True,
+            "kafka": [network.door_address(one, "kafka") for one in cluster.founders],
+        }
         settings = {
             "name": name,
-            "url": "raft://" + ",".join(network.client_address(node) for node in self._stage.cluster.founders),
-            "doors": None,
+            "url": "raft://" + ",".join(network.client_address(node) for node in cluster.founders),
+            "doors": doors if self._kind.protocol else None,
             "cluster": CLUSTER,
             "tls": None,
             "password_file": None,
-            "slots": [asdict(Slot(Churn.name, number, 0, PERIOD_S, 60.0)) for number in numbers],
+            "slots": [asdict(Slot(self._kind.name, number, 0, PERIOD_S, 60.0)) for number in numbers],
             "spools": str(self._folder.spools),
             "t0_ns": self._folder.t0_ns,
             "seed": 1,
             "life": 1,
         }
         log = self._folder.path / "nodes" / f"{name}.log"
-        return RemoteProcess(worker.live, settings, log=log, launcher=network.launcher(""))
+        return RemoteProcess(
+            worker.live, settings, log=log, launcher=network.launcher(name), environment=self._environment
+        )
 
     # --- what is seen -------------------------------------------------------------------------------------------------
     def look(self) -> dict[str, Any]:
@@ -124,7 +185,8 @@ class _Churn:
         def asked() -> dict[str, Any] | None:
             for name in self._stage.cluster.answering():
                 try:
-                    found: dict[str, Any] = self._stage.cluster.nodes[name].call(look, GROUP, timeout_s=2 * ASK_S)
+                    node = self._stage.cluster.nodes[name]
+                    found: dict[str, Any] = node.call(look, self._kind.name, timeout_s=2 * ASK_S)
                     return found
                 except (ProcessGone, RemoteError, TimeoutError):
                     continue
@@ -142,20 +204,54 @@ class _Churn:
                 return seen
             if time.monotonic() > end_s:
                 raise WaitFailed(f"within {COMPLETE_S:g} s the group was not complete: {lacking}")
+            self._check_members()
             time.sleep(LOOK_S)
+
+    def settled(self) -> dict[str, Any]:
+        """The same, and the group has stayed in one generation for a while. Raises WaitFailed."""
+        end_s = time.monotonic() + COMPLETE_S
+        seen = self.complete(self.members)
+        while time.monotonic() < end_s:
+            time.sleep(SETTLED_S)
+            before, seen = seen, self.complete(self.members)
+            if seen["generation"] == before["generation"]:
+                return seen
+        raise WaitFailed(f"within {COMPLETE_S:g} s the group did not stay in one generation: {seen['generation']}")
+
+    def _catch(self, name: str) -> None:
+        """Begin a new generation, and return when the group is seen in this phase of it. Raises WaitFailed."""
+        cluster = self._stage.cluster
+        for _ in range(CATCHES):
+            self.complete(self.members)
+            node = cluster.nodes[cluster.wait_for(lambda: next(iter(cluster.answering()), None), "a node")]
+            caught = node.begin(catch, self._kind.name, PHASES[name])
+            for process in self._alive:
+                process.begin(rejoin)
+            if caught.result(CATCH_S + ASK_S):
+                return
+            self.found.missed += 1
+        raise WaitFailed(f"the group was never seen to {name}")
+
+    def _check_members(self) -> None:
+        """Raises WaitFailed when a process with members ended by itself."""
+        for process in self._processes:
+            if process.has_crashed:
+                raise WaitFailed(f"{process.name} ended by itself ({process.exit_code})\n{process.log_tail()}")
 
     @property
     def _alive(self) -> list[RemoteProcess]:
         return [one for one in self._processes if one.is_alive]
 
-    def _members(self) -> int:
+    @property
+    def members(self) -> int:
+        """How many have a process that runs."""
         return sum(self._slots[one.name] for one in self._alive)
 
     # --- strikes ------------------------------------------------------------------------------------------------------
     def start(self) -> None:
         for process in self._processes:
             process.begin_start()
-        self.complete(self._members())
+        self.complete(self.members)
 
     def run(self, time_s: float) -> None:
         """One strike after the other until the time is over."""
@@ -178,35 +274,74 @@ class _Churn:
         count = min(max(1, len(self._processes) // 10), len(self._processes) - 1)
         return self._random.sample(self._processes, count)
 
-    def _kill_members(self) -> None:
+    def _strike_members(self, way: str, phase: str = "") -> None:
+        """Some are struck for longer than their session, and come back. phase: of a rebalance that is under way."""
         struck = self._some()
-        for process in struck:
-            process.kill()
-        self.complete(self._members())
-        for process in struck:
-            process.arguments[0]["life"] += 1
-            process.begin_start()
-        self.complete(self._members())
-
-    def _freeze_members(self) -> None:
-        struck = self._some()
-        gone = sum(self._slots[one.name] for one in struck)
-        for process in struck:
-            process.pause()
+        left = self.members - sum(self._slots[one.name] for one in struck)
+        if phase:
+            self._catch(phase)
         try:
-            self.complete(self._members() - gone)
+            self._hit(way, struck)
+            self.complete(left)
         finally:
-            for process in struck:
+            self._mend(way, struck)
+        self.complete(self.members)
+
+    def _hit(self, way: str, struck: Sequence[RemoteProcess]) -> None:
+        if way == "cut":
+            nodes = self._stage.cluster.founders
+            pairs = [(process.name, node) for process in struck for node in nodes]
+            self._cut([*pairs, *((node, name) for name, node in pairs)])
+        for process in struck:
+            if way == "kill":
+                process.begin_kill()
+            elif way == "freeze":
+                process.pause()
+
+    def _mend(self, way: str, struck: Sequence[RemoteProcess]) -> None:
+        if way == "cut":
+            self._cut(())
+        for process in struck:
+            if way == "kill":
+                process.kill()
+                process.arguments[0]["life"] += 1
+                process.begin_start()
+            elif way == "freeze":
                 process.resume()
-        self.complete(self._members())
+
+    def _cut(self, directions: Sequence[Direction]) -> None:
+        network = self._stage.cluster.network
+        assert isinstance(network, Namespaces)
+        network.cut(self, directions)
 
     def _kill_leader(self) -> None:
+        with _Quiet(self, "the leader was killed"):
+            self._replace_leader()
+
+    def _replace_leader(self) -> None:
         cluster = self._stage.cluster
         leader = cluster.wait_for(cluster.leader, "a leader")
-        with _Quiet(self, f"{leader} was killed"):
-            cluster.nodes[leader].kill()
-            cluster.wait_for(cluster.leader, "another leader")
-            cluster.start(leader)
+        cluster.nodes[leader].kill()
+        cluster.wait_for(cluster.leader, "another leader")
+        cluster.start(leader)
+        cluster.wait_ready(leader)
+
+    def _kill_leader_in(self, phase: str) -> None:
+        self._catch(phase)
+        self._replace_leader()
+        self.complete(self.members)
+
+    def _cut_leader(self) -> None:
+        """Its members still reach it, and it reaches no other node."""
+        cluster = self._stage.cluster
+        leader = cluster.wait_for(cluster.leader, "a leader")
+        others = [name for name in cluster.founders if name != leader]
+        with _Quiet(self, f"{leader} was cut off from the other nodes"):
+            self._cut([pair for other in others for pair in ((leader, other), (other, leader))])
+            try:
+                cluster.wait_for(lambda: cluster.leader() in others, "another leader")
+            finally:
+                self._cut(())
             cluster.wait_ready(leader)
 
     def _restart_node(self) -> None:
@@ -238,12 +373,12 @@ class _Quiet:
         self._what = what
 
     def __enter__(self) -> None:
-        self._before = self._churn.complete(self._churn._members())
+        self._before = self._churn.settled()
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if kind is not None:
             return
-        after = self._churn.complete(self._churn._members())
+        after = self._churn.complete(self._churn.members)
         if after["generation"] != self._before["generation"]:
             self._churn.found.spurious += 1
             self._churn.found.reasons.append(
@@ -252,13 +387,34 @@ class _Quiet:
             )
 
 
-def churn(plan: Plan, console: Console, *, members: int) -> tuple[RunFolder, Churned]:
-    """Let members and nodes of one group fail for plan.time_s; what was found is also kept in the run's folder."""
-    folder = RunFolder(plan.store, workload=Churn.name, nemesis="churn", seed=plan.seed)
-    with Stage(plan, folder) as stage:
+def churn(
+    plan: Plan,
+    console: Console,
+    *,
+    members: int,
+    kind: type[Churn] = Churn,
+    strikes: Collection[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> tuple[RunFolder, Churned]:
+    """Let members and nodes of one group fail for plan.time_s; what was found is also kept in the run's folder.
+
+    kind: of the members (CHURNS). strikes: only these kinds; none: all. environment: variables of their processes.
+    """
+    folder = RunFolder(plan.store, workload=kind.name, nemesis="churn", seed=plan.seed)
+    names = [f"m{number + 1}" for number in range(-(-members // PER_PROCESS))]
+    doors = [kind.protocol] if kind.protocol else []
+    with Stage(plan, folder, doors=doors, places=names) as stage:
         stage.cluster.start_all()
         run = _Churn(
-            stage, folder, members, Random(f"{plan.seed} churn"), lambda line: console.print(line, markup=False)
+            stage,
+            folder,
+            names,
+            kind,
+            members,
+            Random(f"{plan.seed} churn"),
+            environment or {},
+            strikes,
+            lambda line: console.print(line, markup=False),
         )
         try:
             run.start()
@@ -274,6 +430,6 @@ def churn(plan: Plan, console: Console, *, members: int) -> tuple[RunFolder, Chu
     run.found.reasons += broken_rules(observed, histories)
     if not accepted:
         run.found.reasons.append("no member wrote anything")
-    facts = {"members": members, "accepted_writes": accepted, **asdict(run.found)}
+    facts = {"kind": kind.name, "members": members, "accepted_writes": accepted, **asdict(run.found)}
     (folder.path / "churn.json").write_text(json.dumps(facts, indent=2) + "\n")
     return folder, run.found

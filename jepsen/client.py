@@ -32,8 +32,8 @@ PROCESS_STEP = 1 << 12  # lives of a slot, and within one operations that ended 
 class Doors:
     """Of all brokers. hosts: as ZooKeeper's clients take them. is_local: a node serves reads out of what it has.
 
-    etcd: addresses of the doors for etcd's clients. tls: in a secure run, the files of this client process. login: name
-    and password of SASL, as all clients have them.
+    etcd, kafka: addresses of the doors for clients of these. tls: in a secure run, the files of this client process.
+    login: name and password of SASL, as all clients have them.
     """
 
     hosts: str
@@ -41,6 +41,7 @@ class Doors:
     tls: Mapping[str, str] | None = None
     login: Sequence[str] = ()
     etcd: Sequence[str] = ()
+    kafka: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tests.processes.waiting import free_ports
 SUBNET = "10.73.0"
 HUB_HOST = 254
 PEER_PORT, CLIENT_PORT = 7000, 7100
-DOOR_PORTS = {"zookeeper": 7200, "etcd": 7300}  # by protocol
+DOOR_PORTS = {"zookeeper": 7200, "etcd": 7300, "kafka": 7400}  # by protocol
 CUT_PREFERENCE = 10
 LOCAL_PREFERENCE = 100  # of the rule that delivers to this host; the kernel's own stands in front of every other
 

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,25 @@ def _of_plan(plan: Plan) -> dict[str, Any]:
 
 
 class Stage:
-    """Makes the network and a cluster that does not run yet; start() brings brokers and clients to life."""
+    """Makes the network and a cluster that does not run yet; start() brings brokers and clients to life.
 
-    def __init__(self, plan: Plan, folder: RunFolder, *, settings: Mapping[str, Any] = SETTINGS) -> None:
+    doors: of the brokers, beside those that the plan asks for. places: names beside those of the brokers, each with a
+    network of its own where the machine allows it, for processes that may be cut off.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        *,
+        settings: Mapping[str, Any] = SETTINGS,
+        doors: Collection[str] = (),
+        places: Sequence[str] = (),
+    ) -> None:
         self._plan = plan
         self._folder = folder
+        self._doors = plan.doors | set(doors)
+        self._places = tuple(places)
         self._settings = {**settings, **_of_plan(plan)}
         self._id = f"jep{os.getpid():x}"
         self._stack = contextlib.ExitStack()
@@ -100,7 +114,7 @@ class Stage:
                     seed=self._plan.seed,
                     papers=papers,
                     lies=[self._plan.plant] if self._plan.plant else [],
-                    doors=self._plan.doors,
+                    doors=self._doors,
                     observers=self._plan.observing,
                 )
             )
@@ -126,8 +140,9 @@ class Stage:
         return {"zookeeper_users_file": str(papers.login_file)} if papers is not None and has_login else {}
 
     def _network(self, keeper: Keeper) -> Network:
+        names = (*self._names, *self._places)
         missing = Namespaces.missing()
-        return Namespaces(self._names, id=self._id, keeper=keeper) if missing is None else Loopback(self._names)
+        return Namespaces(names, id=self._id, keeper=keeper) if missing is None else Loopback(names)
 
     @property
     def _names(self) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,4 +72,5 @@ def client_of(settings: dict[str, Any], user: str) -> raftmeta.aio.Client:
 
 async def live(parent: Parent, settings: dict[str, Any]) -> None:
     """The life of the process."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
     await Program(parent, settings).run()

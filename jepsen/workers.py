@@ -16,6 +16,7 @@ from jepsen.client import Client, Doors, Fates, Store
 from jepsen.generator import Pace, Rotation
 from jepsen.spool import Spool
 from jepsen.workloads import KINDS
+from jepsen.workloads.base import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Workers:
             )
             for slot in slots
         ]
+        self.workloads: list[Workload] = []  # of the clients that have begun
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -76,6 +78,7 @@ class Workers:
 
     async def _work(self, client: Client) -> None:
         workload = KINDS[client.workload](client)
+        self.workloads.append(workload)
         following = asyncio.create_task(workload.follow())
         try:
             while not self._stopping.is_set():

@@ -13,6 +13,7 @@ import raftmeta
 from jepsen.client import TIMEOUT_S, UNSURE, Client
 from jepsen.spool import NOT_TOLD
 from jepsen.workloads.base import Grant, Workload, encoded
+from raftmeta.assignors import OwnCodec
 from raftmeta.coordinator import Assigned, Lost, Revoked, Settings
 from raftmeta.operations import Fence
 
@@ -21,6 +22,7 @@ LOOK_SHARE = 0.1  # of the steps: at the group, and not at a resource
 REJOIN_SHARE = 0.01  # ... a new plan is asked for
 # A session that ends while a fault lasts, and a rebalance that does not wait long for those whom the fault struck.
 SETTINGS = Settings(session_timeout_s=2.0, rebalance_timeout_s=4.0, heartbeat_interval_s=0.4)
+CODEC = OwnCodec()
 HAS_A_LEADER = ("Completing", "Stable")
 
 
@@ -32,6 +34,7 @@ class Workers(Workload):
     resources = tuple(f"r{number}" for number in range(12))
     settings = SETTINGS
     rejoin_share = REJOIN_SHARE
+    is_fenced = True
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -50,10 +53,15 @@ class Workers(Workload):
         choice = self.client.random.random()
         if choice < LOOK_SHARE or not self._owned:
             await self._look()
-        elif choice < LOOK_SHARE + self.rejoin_share and self._workers is not None:
-            self._workers.request_rejoin("the workload asks")
+        elif choice < LOOK_SHARE + self.rejoin_share:
+            self.rejoin()
         else:
             await self._write(self.client.random.choice(self._owned))
+
+    def rejoin(self) -> None:
+        """Ask for a new plan, if this client is a member."""
+        if self._workers is not None:
+            self._workers.request_rejoin("the workload asks")
 
     async def _look(self) -> None:
         """Which member leads which generation."""
@@ -68,7 +76,8 @@ class Workers(Workload):
         async def act() -> int:
             key = f"{self.subject}/{resource}"
             value = encoded(self.client.new_value())
-            return int(await self.client.store.put(key, value, fence=fence, timeout_s=TIMEOUT_S))
+            given = fence if self.is_fenced else None
+            return int(await self.client.store.put(key, value, fence=given, timeout_s=TIMEOUT_S))
 
         try:
             revision = await self.client.attempt(act)
@@ -126,3 +135,17 @@ class Churn(Workers):
     # A node that is killed and started again must not cost a session; see jepsen/churn.py.
     settings = Settings(session_timeout_s=6.0, rebalance_timeout_s=20.0, heartbeat_interval_s=1.0)
     rejoin_share = 0.0  # every new generation has a reason that the run knows
+
+    @staticmethod
+    def owned(assignment: bytes) -> tuple[str, ...]:
+        """The resources of a member, by the bytes of its assignment."""
+        return tuple(CODEC.decode_assignment(assignment)[0]) if assignment else ()
+
+
+# Mistakes that a run must find: members write without their fence; members ask for new plans for no reason.
+LIES: dict[str, dict[str, Any]] = {"unfenced": {"is_fenced": False}, "restless": {"rejoin_share": 0.05}}
+
+
+def planted(kind: type[Churn], lie: str) -> type[Churn]:
+    """Such members that make this mistake (LIES)."""
+    return type(f"{kind.__name__}_{lie}", (kind,), {"name": f"{kind.name}-{lie}", **LIES[lie]})

@@ -23,6 +23,7 @@ python -m tests.doors groups --on raftmeta  the same clients on three nodes of r
 python -m tests.doors records --on raftmeta clients produce and read records there
 python -m tests.doors topics --on raftmeta  Kafka's tools for topics there
 python -m tests.doors broker --on raftmeta  the same on brokers in Python, which keep records in files of their own
+python -m tests.doors group_churn           100 consumers of one group through the Kafka door, while they and nodes fail
 python -m tests.doors group_table --on kafka --write        what a real Kafka answers for a group in each state
 python -m tests.doors dashboard             the dashboard in a real Chromium; --write: the pictures of docs/dashboard.md
 
@@ -72,11 +73,13 @@ OF_ETCD = ("etcd_kills", "etcd_kubernetes", "etcd_suites", "patroni_etcd")
 OF_PYSYNCOBJ = ("pysyncobj",)
 # A real browser on a page of ours.
 OF_BROWSER = ("dashboard",)
+# Members and nodes fail for Trial.minutes.
+OF_MEMBERS = ("group_churn",)
 # Of Kafka's protocol: on a real Kafka, and on nodes of raftmeta with a Kafka door.
 OF_KAFKA = ("kafka_messages", "groups", "topics", "group_table")
 OF_KAFKA_DOOR = ("groups", "records", "topics", "broker", "group_table")
 KINDS_OF_OTHERS = {"kafka": OF_KAFKA, "raftmeta": OF_KAFKA_DOOR, "etcd": OF_ETCD}
-OF_NO_KIND = (*BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_BROWSER)
+OF_NO_KIND = (*BACK_ENDS, *OF_ETCD_DOOR, *OF_PYSYNCOBJ, *OF_BROWSER, *OF_MEMBERS)
 NAMES_OF_ALL = (*NAMES, *LONG, *OF_NO_KIND, *OF_KAFKA, "records", "broker")
 
 
@@ -93,7 +96,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="of an acceptance with faults")
     parser.add_argument(
-        "--only", default="", metavar="WORDS", help="tests of kazoo's suite, as pytest's -k; clients of groups, as a|b"
+        "--only",
+        default="",
+        metavar="WORDS",
+        help="tests of kazoo's suite, as pytest's -k; clients of groups, as a|b; group_churn: kinds of members",
     )
     parser.add_argument(
         "--kill-every", type=float, default=0.0, metavar="S", help="kazoo: kill a server that no client uses, and so on"
@@ -120,7 +126,7 @@ def attempt(trial: Trial, options: argparse.Namespace) -> None:
     own = {
         "kazoo": {"only": options.only, "kill_s": options.kill_every},
         "groups": {"only": options.only, **write},
-        "stores": {"only": options.only},
+        **{name: {"only": options.only} for name in ("stores", "group_churn")},
         **dict.fromkeys(("zkcli", "traces", "assignors", "kafka_messages", "group_table", "dashboard"), write),
     }.get(trial.name, {})
     try:

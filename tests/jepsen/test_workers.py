@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 import raftmeta
-from jepsen.churn import incomplete
+from jepsen.churn import PHASES, catch, group_of, incomplete
 from jepsen.client import Client, Fates
 from jepsen.generator import Pace, Rotation
 from jepsen.observed import broken_rules
 from jepsen.spool import Spool, read_spool
-from jepsen.workloads.workers import Churn, Workers
+from jepsen.workloads import CHURNS
+from jepsen.workloads.kafka_workers import KafkaChurn
+from jepsen.workloads.workers import LIES, Churn, Workers
 from tests.client.nodes import serving
 from tests.processes.waiting import wait_until
 
@@ -126,3 +129,46 @@ def test_a_churned_group_is_complete_when_every_resource_has_one_owner() -> None
     twice = {**owners, "b": [*owners["b"], owners["a"][0]]}
     assert "201 resources are owned, 200 of 200" in str(incomplete({**seen, "owners": twice}, 2))
     assert "199 resources" in str(incomplete({**seen, "owners": {**owners, "b": owners["b"][1:]}}, 2))
+
+
+def test_the_partitions_of_a_consumer_are_resources_of_its_topic() -> None:
+    def assigned(*topics: tuple[str, list[int]]) -> bytes:
+        parts = [struct.pack(">hi", 1, len(topics))]
+        for name, numbers in topics:
+            parts.append(
+                struct.pack(f">h{len(name)}si{len(numbers)}i", len(name), name.encode(), len(numbers), *numbers)
+            )
+        return b"".join(parts) + struct.pack(">i", -1)
+
+    assert KafkaChurn.owned(b"") == ()
+    assert KafkaChurn.owned(assigned(("kafka-churn", [7, 2]))) == ("r002", "r007")
+    assert KafkaChurn.owned(assigned(("kafka-churn", []), ("kafka-churn", [199]))) == ("r199",)
+
+
+def test_each_mistake_has_members_of_each_kind() -> None:
+    assert set(CHURNS) == {
+        f"{kind}{lie}" for kind in ("churn", "kafka-churn") for lie in ("", *(f"-{lie}" for lie in LIES))
+    }
+    assert [CHURNS[name].is_fenced for name in ("churn", "kafka-churn-unfenced")] == [True, False]
+    assert [CHURNS[name].rejoin_share > 0 for name in ("kafka-churn", "churn-restless")] == [False, True]
+
+
+def test_a_group_is_caught_in_a_phase(tmp_path: Path) -> None:
+    """Act: a member joins, and does not sync. Check: it is seen to sync, and never to be stable."""
+
+    class Program:
+        def __init__(self, face: Any) -> None:
+            self.face = face
+
+    async def run(url: str) -> None:
+        async with raftmeta.aio.Client(url) as client:
+            await client.ready(WAIT_S)
+            lease = await client.lease(60)
+            await client.groups.join(group_of("churn"), {"range": b""}, lease=lease, initial_delay_s=0.0)
+            assert await catch(Program(client), "churn", PHASES["sync"])
+            assert not await catch(Program(client), "churn", "Stable", 0.05)
+
+    with serving(tmp_path) as (nodes, url):
+        node = next(iter(nodes.values()))
+        wait_until(lambda: node.status().feature_level >= 5, timeout_s=WAIT_S, what="the level of groups")
+        asyncio.run(run(url))
