@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 
 import raftmeta
+from tests.faces.wire import frame_encode, hello_encode
 from tests.node.nodes import QUICK, leader_of, make_nodes, one_node, running
 from tests.processes.waiting import free_ports, wait_until
+from tests.wire.names import FrameType, Status
+
+LINKS_MAX = 32
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +292,67 @@ def test_a_peer_that_ends_each_connection_is_asked_again_with_growing_pauses(tmp
         wait_until(lambda: len(between.arrivals_s) >= 5, timeout_s=60, what="five connections")
     gaps_s = [later - earlier for earlier, later in itertools.pairwise(between.arrivals_s)]
     assert gaps_s[3] >= 0.8, gaps_s
+
+
+# --- places among the links -------------------------------------------------------------------------------------------
+
+
+class Stranger:
+    """A blank node that nobody named: it says HELLO on a connection of its own, and nobody can reach it."""
+
+    def __init__(self, node: raftmeta.Node, number: int) -> None:
+        told = node.status()
+        self.cluster = (int(told.cluster_id[16:], 16), int(told.cluster_id[:16], 16))
+        self.id, self.node_id, self.node_boot = 1000 + number, told.id, told.boot
+        self.connection = connect(node)
+        status, body = hello_encode(
+            {
+                "purpose": 1,
+                "version_min": 1,
+                "version_max": 2,
+                "genesis_state": 1,
+                "cluster": (0, 0),
+                "id": self.id,
+                "boot": 1,
+                "feature_level_max": 1000,
+                "name": b"stranger-%d" % number,
+                "cluster_name": node.identity.cluster.encode(),
+                "address": b"",
+                "membership": 0,
+            }
+        )
+        assert status == Status.OK
+        self._say(FrameType.FRAME_HELLO, 1, body)
+
+    def _say(self, type: int, sequence: int, body: bytes) -> None:
+        own = {"cluster": self.cluster, "peer": self.node_id, "self": self.id, "peer_boot": self.node_boot}
+        if type == FrameType.FRAME_HELLO:
+            own |= {"cluster": (0, 0), "peer": 0, "peer_boot": 0}
+        self.connection.sendall(frame_encode(type, own, self_boot=1, sequence=sequence, body=body))
+
+    def ping(self) -> None:
+        self._say(FrameType.FRAME_PING, 2, b"")
+
+    def heard(self) -> int:
+        """The type of the frame that answers."""
+        data = b""
+        while len(data) < 96 or len(data) < 96 + struct.unpack_from("<I", data, 16)[0]:
+            more = self.connection.recv(4096)
+            if not more:
+                return 0
+            data += more
+        return data[9]
+
+
+def test_a_connection_ends_whose_place_went_to_another_name(tmp_path: Path) -> None:
+    """A node has 32 places. A frame of the former name counted for the other: its bytes, and its word of a death."""
+    with one_node(tmp_path) as node, contextlib.ExitStack() as stack:
+        strangers = []
+        for number in range(LINKS_MAX + 1):
+            strangers.append(Stranger(node, number))
+            stack.callback(strangers[-1].connection.close)
+            assert strangers[-1].heard() == FrameType.FRAME_HELLO
+        strangers[-1].ping()
+        strangers[0].ping()
+        assert is_closed(strangers[0].connection)
+        node.put("k", b"still here")
