@@ -43,7 +43,10 @@ if platform.machine() == "aarch64":
 
 # What a module links beside C++ itself. Others call these modules and need neither the libraries nor their headers.
 LIBRARIES = {
-    **{f"raftmeta.security.{name}": ["ssl", "crypto"] for name in ("certificates", "contexts", "door", "tls")},
+    **{
+        f"raftmeta.security.{name}": ["ssl", "crypto"]
+        for name in ("certificates", "contexts", "door", "tickets", "tls")
+    },
     **{f"raftmeta.security.{name}": ["crypto"] for name in ("cipher", "cipher_handle")},
     "raftmeta.doors.etcd.http2": ["nghttp2"],
 }

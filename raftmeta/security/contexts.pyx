@@ -19,6 +19,7 @@ from raftmeta.security cimport openssl
 from raftmeta.security.certificates cimport certificate_identity, certificate_is_welcome
 from raftmeta.security.door cimport door_enter, door_leave
 from raftmeta.security.identity cimport ROLE_PEER, CertifiedIdentity, IdentityRole
+from raftmeta.security.tickets cimport TlsTickets, tickets_find, tickets_free, tickets_keep
 from raftmeta.security.tls_state cimport TLS_WHY_BYTES, TlsSession
 from raftmeta.status cimport BAD_FIELD, status_t
 
@@ -71,13 +72,30 @@ cdef int _choose_http(openssl.SSL* ssl, const unsigned char** chosen, unsigned c
     return openssl.SSL_TLSEXT_ERR_OK
 
 
+# The context of this connection; NULL: another one has come into force since, and it knows no ticket of before.
+cdef TlsContext* _context_in_force(const openssl.SSL* ssl, const TlsSession* session) noexcept nogil:
+    if session == NULL or openssl.SSL_get_SSL_CTX(ssl) != <openssl.SSL_CTX*>session.port.context.openssl:
+        return NULL
+    return session.port.context
+
+
 # A copy is kept: OpenSSL voids the session of a connection that ends without a goodbye, and breaking is no fraud.
 cdef int _keep_ticket(openssl.SSL* ssl, openssl.SSL_SESSION* fresh) noexcept nogil:
     cdef TlsSession* session = <TlsSession*>openssl.SSL_get_ex_data(ssl, 0)
+    cdef TlsContext* context = _context_in_force(ssl, session)
     if session != NULL and session.ticket != NULL:
         tls_ticket_drop(session.ticket)
         session.ticket[0] = openssl.SSL_SESSION_dup(fresh)
+    elif context != NULL:
+        tickets_keep(<TlsTickets*>context.tickets, fresh)
     return 0        # the session itself stays OpenSSL's
+
+
+cdef openssl.SSL_SESSION* _find_ticket(openssl.SSL* ssl, const unsigned char* name, int length,
+                                       int* is_shared) noexcept nogil:
+    cdef TlsContext* context = _context_in_force(ssl, <const TlsSession*>openssl.SSL_get_ex_data(ssl, 0))
+    is_shared[0] = 1        # OpenSSL counts itself as one more owner
+    return <openssl.SSL_SESSION*>tickets_find(<TlsTickets*>context.tickets, name, length) if context != NULL else NULL
 
 
 cdef void tls_ticket_drop(void** ticket) noexcept nogil:
@@ -85,6 +103,56 @@ cdef void tls_ticket_drop(void** ticket) noexcept nogil:
         openssl.SSL_SESSION_free(<openssl.SSL_SESSION*>ticket[0])
         door_leave()
     ticket[0] = NULL
+
+
+# --- lists of revoked certificates ------------------------------------------------------------------------------------
+# OpenSSL verifies the signature of a list in each handshake. A signature that is right stays right, so a list remembers
+# who signed it. Of equal certificates that is the first one, which the store holds. Lists for some certificates only,
+# and changes of lists, are left to OpenSSL: whether they count depends on the certificate.
+cdef void _remember_signer(openssl.X509_CRL* revoked, openssl.X509* authority) noexcept nogil:
+    if (openssl.X509_CRL_get_meth_data(revoked) == NULL
+            and openssl.X509_CRL_get_ext_by_NID(revoked, openssl.NID_issuing_distribution_point, -1) < 0
+            and openssl.X509_CRL_get_ext_by_NID(revoked, openssl.NID_delta_crl, -1) < 0
+            and openssl.X509_NAME_cmp(openssl.X509_CRL_get_issuer(revoked),
+                                      openssl.X509_get_subject_name(authority)) == 0
+            and openssl.X509_get_key_usage(authority) & openssl.KU_CRL_SIGN
+            and openssl.X509_CRL_verify(revoked, openssl.X509_get0_pubkey(authority)) == 1):
+        openssl.X509_CRL_set_meth_data(revoked, authority)
+
+
+cdef void _remember_signers(TlsContext* context) noexcept nogil:
+    cdef uint32_t i, j
+    for i in range(context.revoked_count):
+        for j in range(context.authorities_count):
+            _remember_signer((<openssl.X509_CRL**>context.revoked)[i], (<openssl.X509**>context.authorities)[j])
+
+
+cdef bint _holds_now(const openssl.X509_CRL* revoked) noexcept nogil:
+    cdef const openssl.ASN1_TIME* until = openssl.X509_CRL_get0_nextUpdate(revoked)
+    return (openssl.X509_cmp_current_time(openssl.X509_CRL_get0_lastUpdate(revoked)) < 0
+            and (until == NULL or openssl.X509_cmp_current_time(until) > 0))
+
+
+# As OpenSSL does it without this module; it says what is wrong.
+cdef int _check_whole_list(openssl.X509_STORE_CTX* at, openssl.X509_CRL* revoked) noexcept nogil:
+    cdef openssl.X509_STORE_CTX* blank = openssl.X509_STORE_CTX_new()
+    cdef int is_good = 0
+    if blank != NULL and openssl.X509_STORE_CTX_init(blank, NULL, NULL, NULL) == 1:
+        is_good = openssl.X509_STORE_CTX_get_check_crl(blank)(at, revoked)
+    openssl.X509_STORE_CTX_free(blank)
+    return is_good
+
+
+# The one that signed the list must be the very one that signed the certificate.
+cdef int _check_list(openssl.X509_STORE_CTX* at, openssl.X509_CRL* revoked) noexcept nogil:
+    cdef openssl.X509* signer = <openssl.X509*>openssl.X509_CRL_get_meth_data(revoked)
+    cdef openssl.X509* issuer = openssl.X509_STORE_CTX_get0_current_issuer(at)
+    cdef openssl.X509_CHAIN* chain = openssl.X509_STORE_CTX_get0_chain(at)
+    cdef int above = openssl.X509_STORE_CTX_get_error_depth(at) + 1
+    if (signer != NULL and (issuer == NULL or issuer == signer) and above < openssl.sk_X509_num(chain)
+            and openssl.sk_X509_value(chain, above) == signer and _holds_now(revoked)):
+        return 1
+    return _check_whole_list(at, revoked)
 
 
 # --- contexts ---------------------------------------------------------------------------------------------------------
@@ -176,6 +244,8 @@ cdef bint _use_revoked(TlsContext* context, const TlsTexts* texts) noexcept nogi
             openssl.BIO_free(text)
             return False
     openssl.BIO_free(text)
+    _remember_signers(context)
+    openssl.X509_STORE_set_check_crl(store, _check_list)
     return context.revoked_count != 0 and openssl.X509_STORE_set_flags(store, openssl.X509_V_FLAG_CRL_CHECK) == 1
 
 
@@ -183,13 +253,14 @@ cdef bint _use_revoked(TlsContext* context, const TlsTexts* texts) noexcept nogi
 cdef bint _set_rules(openssl.SSL_CTX* context, const char* protocol) noexcept nogil:
     cdef const unsigned char* own = <const unsigned char*>protocol
     openssl.SSL_CTX_set_options(context, openssl.SSL_OP_ENABLE_KTLS | openssl.SSL_OP_NO_COMPRESSION
-                                | openssl.SSL_OP_NO_RENEGOTIATION
+                                | openssl.SSL_OP_NO_RENEGOTIATION | openssl.SSL_OP_NO_TICKET
                                 | openssl.SSL_OP_CIPHER_SERVER_PREFERENCE)
     openssl.SSL_CTX_set_mode(context, openssl.SSL_MODE_ENABLE_PARTIAL_WRITE
                              | openssl.SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | openssl.SSL_MODE_RELEASE_BUFFERS)
-    openssl.SSL_CTX_set_session_cache_mode(context, openssl.SSL_SESS_CACHE_CLIENT
+    openssl.SSL_CTX_set_session_cache_mode(context, openssl.SSL_SESS_CACHE_BOTH
                                            | openssl.SSL_SESS_CACHE_NO_INTERNAL)
     openssl.SSL_CTX_sess_set_new_cb(context, _keep_ticket)
+    openssl.SSL_CTX_sess_set_get_cb(context, _find_ticket)
     openssl.SSL_CTX_set_timeout(context, TUNE_TICKET_LIFE_S)
     openssl.SSL_CTX_set_max_cert_list(context, TUNE_CERTIFICATES_BYTES_MAX)
     openssl.SSL_CTX_set_verify(context, openssl.SSL_VERIFY_PEER | openssl.SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
@@ -214,7 +285,8 @@ cdef int64_t _expires_s(openssl.SSL_CTX* context) noexcept nogil:
 # The text that is wrong; 0: none.
 cdef char _fill(TlsContext* context, const TlsTexts* texts) noexcept nogil:
     cdef openssl.SSL_CTX* into = <openssl.SSL_CTX*>context.openssl
-    if into == NULL or not _set_rules(into, tls_protocol_of(context)):
+    context.tickets = calloc(1, sizeof(TlsTickets))
+    if into == NULL or context.tickets == NULL or not _set_rules(into, tls_protocol_of(context)):
         return c'c'
     if not _use_certificate(into, texts):
         return c'c'
@@ -272,6 +344,7 @@ cdef void _free(TlsContext* context) noexcept nogil:
     for i in range(context.authorities_count):
         openssl.X509_free((<openssl.X509**>context.authorities)[i])
     openssl.SSL_CTX_free(<openssl.SSL_CTX*>context.openssl)
+    tickets_free(<TlsTickets*>context.tickets)
     free(context.authorities)
     free(context.revoked)
     free(context)

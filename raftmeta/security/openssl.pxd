@@ -54,6 +54,9 @@ cdef extern from "<openssl/x509v3.h>" nogil:
     void* GENERAL_NAME_get0_value(const GENERAL_NAME* name, int* type)
     enum: GEN_URI
     enum: NID_subject_alt_name
+    enum: NID_issuing_distribution_point
+    enum: NID_delta_crl
+    unsigned int KU_CRL_SIGN
     ctypedef struct X509_CHAIN "STACK_OF(X509)"
     int sk_X509_num(const X509_CHAIN* chain)
     X509* sk_X509_value(const X509_CHAIN* chain, int place)
@@ -66,6 +69,8 @@ cdef extern from "<openssl/x509v3.h>" nogil:
     int X509_check_issued(X509* issuer, X509* certificate)
     const ASN1_TIME* X509_get0_notAfter(const X509* certificate)
     int X509_cmp_current_time(const ASN1_TIME* time)
+    EVP_PKEY* X509_get0_pubkey(const X509* certificate)
+    unsigned int X509_get_key_usage(X509* certificate)
     X509_NAME* X509_get_issuer_name(const X509* certificate)
     X509_NAME* X509_get_subject_name(const X509* certificate)
     int X509_NAME_print_ex(BIO* out, const X509_NAME* name, int indent, unsigned long flags)
@@ -73,12 +78,26 @@ cdef extern from "<openssl/x509v3.h>" nogil:
     unsigned long ASN1_STRFLGS_ESC_MSB
     int X509_NAME_cmp(const X509_NAME* one, const X509_NAME* other)
     X509_NAME* X509_CRL_get_issuer(const X509_CRL* list)
+    const ASN1_TIME* X509_CRL_get0_lastUpdate(const X509_CRL* list)
+    const ASN1_TIME* X509_CRL_get0_nextUpdate(const X509_CRL* list)
+    int X509_CRL_get_ext_by_NID(const X509_CRL* list, int kind, int after)
+    int X509_CRL_verify(X509_CRL* list, EVP_PKEY* key)
+    void X509_CRL_set_meth_data(X509_CRL* list, void* given)
+    void* X509_CRL_get_meth_data(X509_CRL* list)
     void X509_CRL_free(X509_CRL* list)
     int X509_CRL_up_ref(X509_CRL* list)
     int X509_CRL_get0_by_cert(X509_CRL* list, X509_REVOKED** found, X509* certificate)
     int X509_STORE_add_cert(X509_STORE* store, X509* certificate)
     int X509_STORE_add_crl(X509_STORE* store, X509_CRL* list)
     int X509_STORE_set_flags(X509_STORE* store, unsigned long flags)
+    ctypedef int (*X509_STORE_CTX_check_crl_fn)(X509_STORE_CTX* context, X509_CRL* list) noexcept nogil
+    void X509_STORE_set_check_crl(X509_STORE* store, X509_STORE_CTX_check_crl_fn check)
+    X509_STORE_CTX* X509_STORE_CTX_new()
+    void X509_STORE_CTX_free(X509_STORE_CTX* context)
+    int X509_STORE_CTX_init(X509_STORE_CTX* context, X509_STORE* store, X509* certificate, X509_CHAIN* others)
+    X509_STORE_CTX_check_crl_fn X509_STORE_CTX_get_check_crl(const X509_STORE_CTX* context)
+    X509_CHAIN* X509_STORE_CTX_get0_chain(const X509_STORE_CTX* context)
+    X509* X509_STORE_CTX_get0_current_issuer(const X509_STORE_CTX* context)
     unsigned long X509_V_FLAG_CRL_CHECK
     unsigned long X509_V_FLAG_CRL_CHECK_ALL
     int X509_STORE_CTX_get_error_depth(const X509_STORE_CTX* context)
@@ -134,12 +153,13 @@ cdef extern from "<openssl/ssl.h>" nogil:
     enum: SSL_AD_CERTIFICATE_REQUIRED
     uint64_t SSL_OP_ENABLE_KTLS
     uint64_t SSL_OP_NO_COMPRESSION
+    uint64_t SSL_OP_NO_TICKET
     uint64_t SSL_OP_CIPHER_SERVER_PREFERENCE
     uint64_t SSL_OP_NO_RENEGOTIATION
     long SSL_MODE_ENABLE_PARTIAL_WRITE
     long SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
     long SSL_MODE_RELEASE_BUFFERS
-    long SSL_SESS_CACHE_CLIENT
+    long SSL_SESS_CACHE_BOTH
     long SSL_SESS_CACHE_NO_INTERNAL
     const SSL_METHOD* TLS_method()
     SSL_CTX* SSL_CTX_new(const SSL_METHOD* method)
@@ -166,6 +186,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
                                 void* given) noexcept nogil
     void SSL_CTX_set_alpn_select_cb(SSL_CTX* context, alpn_choice choose, void* given)
     void SSL_CTX_sess_set_new_cb(SSL_CTX* context, int (*keep)(SSL* ssl, SSL_SESSION* session) noexcept nogil)
+    void SSL_CTX_sess_set_get_cb(SSL_CTX* context, SSL_SESSION* (*find)(SSL* ssl, const unsigned char* name, int length,
+                                                                        int* is_shared) noexcept nogil)
     int SSL_select_next_proto(unsigned char** chosen, unsigned char* chosen_length, const unsigned char* own,
                               unsigned int own_length, const unsigned char* offered, unsigned int offered_length)
     SSL* SSL_new(SSL_CTX* context)
@@ -176,6 +198,8 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_set_session(SSL* ssl, SSL_SESSION* session)
     SSL_SESSION* SSL_SESSION_dup(const SSL_SESSION* session)
     void SSL_SESSION_free(SSL_SESSION* session)
+    const unsigned char* SSL_SESSION_get_id(const SSL_SESSION* session, unsigned int* length)
+    SSL_CTX* SSL_get_SSL_CTX(const SSL* ssl)
     int SSL_set_ex_data(SSL* ssl, int place, void* given)
     void* SSL_get_ex_data(const SSL* ssl, int place)
     int SSL_get_ex_data_X509_STORE_CTX_idx()

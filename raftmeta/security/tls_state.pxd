@@ -59,6 +59,7 @@ cdef struct TlsContext:
     uint8_t role                # IdentityRole that it lets in
     uint8_t cluster_length
     uint8_t[NAME_BYTES_MAX] cluster
+    void* tickets               # TlsTickets that this side gave out
 
 cdef struct TlsCounters:
     uint64_t handshakes         # that ended well

@@ -116,9 +116,10 @@ class Authority:
         self._revoked.append(entry.build())
         self.write_list()
 
-    def write_list(self) -> None:
+    def write_list(self, *, end: datetime.timedelta = 30 * DAY) -> None:
+        """Sign the list anew, in the file. end: from now on, when the list is too old."""
         builder = x509.CertificateRevocationListBuilder().issuer_name(name_of(self.name))
-        builder = builder.last_update(now() - DAY).next_update(now() + 30 * DAY)
+        builder = builder.last_update(now() - DAY).next_update(now() + end)
         for entry in self._revoked:
             builder = builder.add_revoked_certificate(entry)
         listed = builder.sign(self._key, hashes.SHA256())
