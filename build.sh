@@ -4,6 +4,7 @@
 #   ./build.sh demo [options]        the demonstration: real brokers, killed and frozen, nothing lost; --web: on a page
 #   ./build.sh test [pytest args]    the whole test suite, in two processes; -n 0: in one, for a debugger
 #   ./build.sh check                 format, lint, types, layers, stubs, no GIL in hot modules
+#   ./build.sh check --tools         format, lint and types only; the rest are tests, which `test` runs too
 #   ./build.sh check --tsan | --asan | --coverage [pytest args]
 #                                    the native tests in an instrumented build of its own (build-tsan/, ...)
 #   ./build.sh bench [options]       the whole beside its peers and the machine's limit (docs/performance.md)
@@ -244,15 +245,25 @@ make_all() {
 
 # --- check ------------------------------------------------------------------------------------------------------------------
 
+# check [--tools]: each of its two slow tools has a processor; what mypy says stands in build/mypy.log until both have ended.
 check() {
+    local status=0 types
     export PATH="$PWD/$VENV/bin:$PATH"
     step "ruff format";  ruff format --check --quiet .
     step "ruff check";   ruff check --quiet .
-    step "cython-lint";  find raftmeta tests/faces -name '*.pyx' -o -name '*.pxd' | sort | xargs cython-lint
-    step "mypy";         mypy --no-error-summary
-    step "layers, stubs, exports, style, prose, no GIL in hot modules"
-    python -m pytest -q tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
-        tests/test_prose.py tests/test_no_gil.py
+    step "mypy, cython-lint"
+    mkdir -p build
+    mypy --no-error-summary >build/mypy.log 2>&1 &
+    types=$!
+    find raftmeta tests/faces -name '*.pyx' -o -name '*.pxd' | sort | xargs -P "$(nproc)" -n 50 cython-lint || status=1
+    wait "$types" || status=1
+    cat build/mypy.log
+    [ "$status" -eq 0 ] || exit 1
+    if [ "${1:-}" != --tools ]; then
+        step "layers, stubs, exports, style, prose, no GIL in hot modules"
+        python -m pytest -q -n 2 tests/test_layers.py tests/test_stubs.py tests/test_exports.py tests/test_style.py \
+            tests/test_prose.py tests/test_no_gil.py
+    fi
     step "check passed"
 }
 
@@ -378,10 +389,10 @@ test)
 check)
     make_venv
     case ${1:-} in
-    "")
+    "" | --tools)
         make_extensions
         install_editable
-        check
+        check "$@"
         ;;
     --tsan | --asan | --coverage)
         flavour=${1#--}
@@ -389,7 +400,7 @@ check)
         "check_$flavour" "$@"
         ;;
     *)
-        echo "build.sh: check takes --tsan, --asan or --coverage, not $1" >&2
+        echo "build.sh: check takes --tools, --tsan, --asan or --coverage, not $1" >&2
         exit 2
         ;;
     esac

@@ -135,7 +135,7 @@ def _translate(tasks: list[tuple[Any, ...]], at_once: int) -> None:
     gc.freeze()  # a collection in a child would write to every page that it shares with this process
     running: dict[int, str] = {}
     failed: list[str] = []
-    for task in tasks:
+    for task in sorted(tasks, key=lambda task: -os.path.getsize(task[0])):  # no long one alone at the end
         if len(running) >= at_once:
             _await_one(running, failed)
         child = os.fork()

@@ -42,6 +42,9 @@ READING = {
     "test_stubs.py",
     "test_style.py",
 }
+# What begins first, in this order, because it takes longest: nothing long is left when one process has no more work.
+# The others follow by the number of their tests.
+LONGEST = ("servers", "users", "spark", "tests/sim/test_world.py", "tests/test_translate.py", "tests/test_no_gil.py")
 
 
 @pytest.fixture
@@ -69,6 +72,11 @@ def scope_of(test: str) -> str:
     return "users" if parts[0] in USERS else "servers"
 
 
+def place_of(scope: str) -> int:
+    """In the order in which scopes begin."""
+    return LONGEST.index(scope) if scope in LONGEST else len(LONGEST)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
@@ -76,6 +84,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            self.workqueue.move_to_end(min(self.workqueue, key=place_of), last=False)
+            super()._assign_work_unit(node)
 
     return Scheduling(config, log)
 

@@ -177,6 +177,38 @@ def test_openssl_comes_before_the_build_of_an_older_checkout(machine: Machine, t
         assert not calls.exists()
 
 
+@pytest.mark.parametrize("failing", ["", "ruff", "mypy", "cython-lint", "pytest"])
+@pytest.mark.parametrize("options", [(), ("--tools",)])
+def test_a_tool_that_finds_something_fails_the_check(
+    machine: Machine, tmp_path: Path, failing: str, options: tuple[str, ...]
+) -> None:
+    """And its words are shown. With --tools no test runs, so none can fail."""
+    calls = tmp_path / "calls"
+    for name in ("find", "touch", "g++"):
+        machine.add(name, "exit 0")
+    for name in ("mkdir", "nproc", "sort", "xargs"):
+        found = shutil.which(name)
+        assert found is not None
+        (machine.bin / name).symlink_to(found)
+    programs = machine.checkout / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    said = f'if [ "$called" = "{failing}" ]; then echo "{failing} found it"; exit 1; fi'
+    for name in ("ruff", "mypy", "cython-lint", "python"):
+        called = '[ "$2" = pytest ] || exit 0; called=pytest' if name == "python" else f"called={name}"
+        (programs / name).write_text(f'#!/bin/bash\n{called}\necho "$called" >>{calls}\n{said}\n')
+        (programs / name).chmod(0o755)
+    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
+        (machine.checkout / name).touch()
+    ended = machine.run("check", *options)
+    has_tests = not options
+    assert ended.returncode == int(bool(failing) and (has_tests or failing != "pytest")), ended.stderr
+    assert (f"{failing} found it" in ended.stdout) == (ended.returncode != 0)
+    ran = set(calls.read_text().split())
+    if failing != "ruff":
+        assert ran >= {"ruff", "mypy", "cython-lint"}
+    assert ("pytest" in ran) == (has_tests and failing in ("", "pytest"))
+
+
 def test_an_unknown_verb_prints_the_usage(machine: Machine) -> None:
     """No verb and a wrong verb: the list of verbs, exit code 2, nothing made."""
     for arguments in ((), ("tets",)):

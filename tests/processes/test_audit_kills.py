@@ -9,7 +9,7 @@ from raftmeta.security.audit_trail import lines_of, verify
 from tests.processes.cluster import Cluster
 from tests.processes.waiting import wait_until
 
-KILLS = 6
+KILLS = 4
 
 
 def numbers_of(folder: Path) -> list[int]:
