@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["Reigns"]
@@ -41,6 +42,11 @@ class Reigns:
         if last is not None and last.ended_s is None:
             last.ended_s = now_s
         self._seen.append(_Reign(term, leader, now_s))
+
+    def changed(self) -> list[int]:
+        """Terms whose leader followed another one that was seen."""
+        led = [one.term for one in self._seen if one.leader]
+        return [term for before, term in pairwise(led) if term > before]
 
     def shape(self) -> list[dict[str, Any]]:
         """Newest first."""

@@ -8,6 +8,8 @@ together, and `samples` has what the plots show.
 Answers are some milliseconds apart, in which a busy log grows. So a node's lag is counted from the commit that the
 furthest node must have had when this one answered, by the rate of the last second.
 
+`raftmeta/dashboard/causes` asks for flight recorders once for each change of the leader, by the same clients.
+
 A node is away when it has not answered for AWAY_S and no node that answers is connected to it.
 """
 
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftmeta.aio import Client
+from raftmeta.dashboard.causes import Causes
 from raftmeta.dashboard.place import Place, Proof
 from raftmeta.dashboard.reigns import Reigns
 from raftmeta.errors import AuthenticationFailed, PermissionDenied, RaftmetaError
@@ -75,6 +78,7 @@ class Watcher:
         self._cluster = place.cluster
         self._reigns = reigns
         self._looks = [_Look(url, place.client(proof, url)) for url in place.nodes()]
+        self._causes = Causes({_address(look.url): look.client for look in self._looks})
         self._members: tuple[MemberStatus, ...] = ()
         self._last: _Totals | None = None
         self._news = asyncio.Event()
@@ -89,7 +93,7 @@ class Watcher:
         tasks = [task for task in (self._task, *(look.task for look in self._looks)) if task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, self._causes.close(), return_exceptions=True)
         await asyncio.gather(*(look.client.close() for look in self._looks), self.client.close())
 
     async def news(self, timeout_s: float) -> bool:
@@ -148,6 +152,7 @@ class Watcher:
         newest = max(statuses, key=lambda status: (status.applied, status.is_leader))
         self._members = tuple(member for member in newest.members if member.role) or self._members
         self._reigns.saw(max(status.term for status in statuses), self._leader(statuses), time.time())
+        self._causes.want(self._reigns.changed())
         totals = _Totals(
             time.monotonic(),
             max(status.revision for status in statuses),
@@ -222,7 +227,7 @@ class Watcher:
             "members": self._member_shapes(statuses, leader),
             "observers": self._observer_shapes(statuses),
             "errors": [{"address": _address(look.url), "error": look.error} for look in self._looks if look.error],
-            "reigns": self._reigns.shape(),
+            "reigns": [reign | self._causes.of(reign["term"]) for reign in self._reigns.shape()],
         }
 
     def _quorum(self, statuses: list[NodeStatus]) -> dict[str, int]:

@@ -119,6 +119,13 @@ def test_a_handed_over_lead_is_seen(visitor: Visitor) -> None:
     assert last["leader"] == name and last["term"] > before["term"]
     assert before["leader"] in [one["leader"] for one in earlier] and earlier[0]["ended_s"] is not None
 
+    def reign(told: dict[str, Any]) -> dict[str, Any]:
+        return next(one for one in told["picture"]["reigns"] if one["term"] == last["term"])
+
+    caused = reign(visitor.until("cluster", "cluster", lambda told: reign(told)["cause"]))
+    assert caused["cause"].endswith(f" was asked to transfer its lead to {name}")
+    assert caused["confidence"] == "certain"
+
 
 def test_keys_are_shown_as_folders_and_pages(visitor: Visitor, cluster: tuple[dict[str, raftmeta.Node], str]) -> None:
     node = node_of(cluster)

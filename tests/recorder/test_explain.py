@@ -28,8 +28,9 @@ def named(cluster: Cluster, kind: Kind) -> Incident:
     """The incident that names the cause of one of that kind."""
     for _ in range(TRIES):
         verdict = done(cluster, kind)
-        if verdict.incident is not None:
-            return verdict.incident
+        assert not verdict.wrong
+        if verdict.judged is not None and verdict.is_named:
+            return verdict.judged
     raise AssertionError(f"{kind.name} was not named: {explained(cluster).incidents}")
 
 

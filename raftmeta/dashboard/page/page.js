@@ -166,10 +166,12 @@ function showReigns(picture) {
     child.style.background = reign.leader ? colour(reign.leader) : "var(--bad-soft)";
     child.title = `${reign.leader || "nobody"}, term ${reign.term}, from ${clock(reign.begun_s)}`;
   });
-  keyed($("reigns"), picture.reigns, key, (reign) => el("li", {}, dot(reign.leader), el("span", { class: "leader", title: reign.leader }, reign.leader || "nobody"), el("span", { class: "tag" }, `term ${number(reign.term)}`), el("span", { class: "when" })), (child, reign) => {
+  keyed($("reigns"), picture.reigns, key, (reign) => el("li", {}, dot(reign.leader), el("span", { class: "leader", title: reign.leader }, reign.leader || "nobody"), el("span", { class: "tag" }, `term ${number(reign.term)}`), el("span", { class: "when" }), el("div", { class: "cause" })), (child, reign) => {
     child.firstChild.style.background = colour(reign.leader);
     const until = reign.ended_s || now;
-    say(child.lastChild, `${clock(reign.begun_s)}  ·  ${reign.ended_s ? "" : "for "}${span(until - reign.begun_s)}`);
+    say(child.lastChild, reign.cause ? `${reign.confidence}: ${reign.cause}` : "");
+    child.lastChild.title = reign.cause;
+    say(child.children[3], `${clock(reign.begun_s)}  ·  ${reign.ended_s ? "" : "for "}${span(until - reign.begun_s)}`);
   });
 }
 

@@ -57,7 +57,7 @@ def _whole_cluster(trial: Trial, cluster: Cluster, client: raftmeta.Client) -> N
             _keys(trial, page, client)
             _holders(trial, page)
             _members(trial, page)
-            with trial.check("a killed leader is seen, and its return"):
+            with trial.check("a killed leader is seen, why another one leads, and its return"):
                 _kill(page, cluster, trial.folder)
             with trial.check("nothing comes from elsewhere, and nothing fails"):
                 strange = [one for one in page.requests if not one.startswith((url, "about:"))]
@@ -267,6 +267,7 @@ def _kill(page: Page, cluster: Cluster, folder: Path) -> None:
         return str(page.value("document.querySelector('.tile .value').textContent"))
 
     wait_until(lambda: leader() in others, timeout_s=LEARN_S, what="another leader")
+    page.sees(f"{name}'s process was gone: its address refused connections", timeout_s=LEARN_S)
     page.picture(folder / "away.png")
     cluster.start()
     page.sees("Healthy", timeout_s=LEARN_S)
