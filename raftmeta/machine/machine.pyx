@@ -42,8 +42,9 @@ from raftmeta.machine.rights_state cimport OWNER_NODE, RIGHTS_TOKEN_PUT, Denial,
 from raftmeta.machine.sessions cimport (Kept, Session, kept_body, session_advance, session_keep, session_lookup,
                                         sessions_end, sessions_find, sessions_open, sessions_release)
 from raftmeta.machine.state cimport (FORMAT_FEATURE_LEVEL_MAX, LEVEL_OF_CONSUMER_GROUPS, LEVEL_OF_GROUPS,
-                                     LEVEL_OF_JOIN_LEASES, LEVEL_OF_PROCESSES, LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS,
-                                     LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES, LEVEL_OF_ZNODES, PHASE_EVALUATE,
+                                     LEVEL_OF_JOIN_LEASES, LEVEL_OF_PROCESSES, LEVEL_OF_RANGE_COMPARES,
+                                     LEVEL_OF_RECORDS, LEVEL_OF_RIGHTS, LEVEL_OF_TOPICS, LEVEL_OF_USER_MACHINES,
+                                     LEVEL_OF_ZNODES, PHASE_EVALUATE,
                                      PHASE_IDLE, PHASE_MAKE, PHASE_ZNODES)
 from raftmeta.machine.transactions cimport transaction_begin, transaction_release, transaction_step
 from raftmeta.machine.tree cimport (Entry, entry_key, tree_create_with, tree_destroy, tree_find,
@@ -67,7 +68,8 @@ from raftmeta.wire.commands cimport (CHANGES_MAX, COMMAND_COMPACT, COMMAND_FEATU
                                      COMMAND_LEASE_EXPIRE, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_PROCESS_END, COMMAND_RECORDS, COMMAND_RIGHTS,
                                      COMMAND_SESSION_CLOSE, COMMAND_SESSION_EXPIRE, COMMAND_SESSION_OPEN,
-                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_USER_DUMP, COMMAND_ZNODES, SPEAKER_NONE,
+                                     COMMAND_TOPICS, COMMAND_USER, COMMAND_USER_DUMP, COMMAND_ZNODES, COMPARE_OF_ALL,
+                                     SPEAKER_NONE,
                                      Bytes, Command, Fence, LeaseItem, command_decode, command_init, command_release,
                                      result_array, result_begin, result_bytes, result_nil, result_unsigned)
 from raftmeta.wire.groups cimport GROUP_CONSUMER, groups_verb
@@ -266,7 +268,8 @@ cdef ApplyOutcome _run(Machine* machine, const Record* record, ApplyResult* resu
     cdef Command* command = &machine.command
     cdef status_t status
     machine.index = record.index
-    if command.kind == COMMAND_KEYS:
+    if command.kind == COMMAND_KEYS and (machine.feature_level >= LEVEL_OF_RANGE_COMPARES
+                                         or not _compares_ranges(command)):
         status = transaction_begin(&machine.transaction, command, &machine.plan, &machine.leases,
                                    machine.limits.value_bytes_max, record.index)
         machine.phase = PHASE_EVALUATE
@@ -733,7 +736,17 @@ cdef ApplyOutcome _leave(Machine* machine, const Record* record, ApplyResult* re
 
 
 # --- before an entry --------------------------------------------------------------------------------------------------
+cdef bint _compares_ranges(const Command* command) noexcept nogil:
+    cdef size_t i
+    for i in range(command.compares.size):
+        if command.compares.data[i].target & COMPARE_OF_ALL:
+            return True
+    return False
+
+
 cdef uint64_t machine_level_of(const Command* command) noexcept nogil:
+    if command.kind == COMMAND_KEYS and _compares_ranges(command):
+        return LEVEL_OF_RANGE_COMPARES
     if command.kind == COMMAND_FEATURE_LEVEL:
         return command.id
     if command.kind == COMMAND_GROUPS:

@@ -14,7 +14,7 @@ from raftmeta.status cimport AUTHENTICATION_FAILED, NOT_READY, OK, PERMISSION_DE
 from raftmeta.wire.commands cimport (COMMAND_GROUPS, COMMAND_KEYS, COMMAND_LEASE_GRANT, COMMAND_LEASE_KEEP_ALIVE,
                                      COMMAND_LEASE_REVOKE, COMMAND_RECORDS, COMMAND_RIGHTS, COMMAND_SESSION_CLOSE,
                                      COMMAND_SESSION_OPEN, COMMAND_TOPICS, COMMAND_USER, COMMAND_ZNODES,
-                                     COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE,
+                                     COMPARE_OF_ALL, COMPARE_RANGE_EMPTY, KEY_BYTES_MAX, OP_DELETE_RANGE,
                                      OP_GET, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_PUT,
                                      OP_RANGE, OP_TXN, OP_WANT_PREVIOUS,
                                      SPEAKER_NODE, SPEAKER_NONE, Bytes, Compare, Op)
@@ -161,7 +161,8 @@ cdef status_t _decide_keys(Rights* rights, Leases* leases, const TableUser* user
     cdef size_t i
     for i in range(command.compares.size):
         compare = &command.compares.data[i]
-        status = _need(user, RIGHT_READ, &compare.key, &compare.end, compare.target != COMPARE_RANGE_EMPTY, denial)
+        status = _need(user, RIGHT_READ, &compare.key, &compare.end,
+                       compare.target != COMPARE_RANGE_EMPTY and not compare.target & COMPARE_OF_ALL, denial)
         if status != OK:
             return status
     for i in range(command.ops.size):

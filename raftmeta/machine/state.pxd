@@ -32,6 +32,7 @@ cdef enum:
     LEVEL_OF_TOPICS = 6
     LEVEL_OF_RECORDS = 6
     LEVEL_OF_CONSUMER_GROUPS = 7
+    LEVEL_OF_RANGE_COMPARES = 7     # COMPARE_OF_ALL
     LEVEL_OF_PROCESSES = 7      # leases end with the process that keeps them
 
 cdef enum:

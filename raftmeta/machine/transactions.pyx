@@ -18,10 +18,11 @@ from raftmeta.status cimport (COMMAND_INVALID, COMPARE_FAILED, GROUP_WRITE, KEY_
                               NOT_A_NUMBER, NUMBER_OVERFLOW, OK, RECORDS_WRITE, TOO_MANY_CHANGES, VALUE_TOO_LARGE,
                               ZNODE_WRITE)
 from raftmeta.wire.commands cimport (CHANGES_MAX, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_LESS,
-                                     COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_RANGE_EMPTY, COMPARE_VALUE,
-                                     COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE, OP_DELETE_RANGE,
-                                     OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT, OP_MUST_EXIST, OP_PUT,
-                                     OP_RANGE, OP_TXN, OP_UPDATE, OP_WANT_PREVIOUS, Bytes, Compare, Op, Txn,
+                                     COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL, COMPARE_OF_ALL, COMPARE_RANGE_EMPTY,
+                                     COMPARE_VALUE, COMPARE_VERSION, NUMBER_DIGITS, OP_ADD, OP_CREATE, OP_DELETE,
+                                     OP_DELETE_RANGE, OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_KEY_FROM_RESULT,
+                                     OP_MUST_EXIST, OP_PUT, OP_RANGE, OP_TXN, OP_UPDATE, OP_WANT_PREVIOUS, Bytes,
+                                     Compare, Op, Txn,
                                      result_array, result_bool, result_key, result_nil, result_number, result_unsigned)
 
 cdef enum:
@@ -116,14 +117,34 @@ cdef status_t _compare(Transaction* transaction, const Compare* compare, bint* h
     cdef bint exists
     if compare.target == COMPARE_RANGE_EMPTY:
         return _compare_range(transaction, compare, holds)
+    if compare.target & COMPARE_OF_ALL:
+        return _compare_all(transaction, compare, holds)
     exists = plan_view(transaction.plan, &compare.key, &view)
-    if compare.target == COMPARE_VALUE:
-        # Where there is no value nothing can be said of it (as in etcd): compare the version with 0 to ask for that.
-        holds[0] = exists and _agrees(compare.result, compare_bytes(
-            view.value.data, view.value.length, compare.value.data, compare.value.length))
-    else:
-        holds[0] = _agrees(compare.result, _order(_number_of(compare.target, &view) if exists else 0, compare.number))
+    holds[0] = _view_agrees(compare, &view if exists else NULL)
     return OK
+
+# view NULL: there is no such key. Of its value nothing can be said (as in etcd): its version is 0.
+cdef bint _view_agrees(const Compare* compare, const KeyView* view) noexcept nogil:
+    cdef uint8_t target = compare.target & ~<uint8_t>COMPARE_OF_ALL
+    if target == COMPARE_VALUE:
+        return view != NULL and _agrees(compare.result, compare_bytes(
+            view.value.data, view.value.length, compare.value.data, compare.value.length))
+    return _agrees(compare.result, _order(_number_of(target, view) if view != NULL else 0, compare.number))
+
+# Source: etcd server/etcdserver/txn txn.go applyCompare. The keys count in the slices of transaction_step.
+cdef status_t _compare_all(Transaction* transaction, const Compare* compare, bint* holds) noexcept nogil:
+    cdef uint32_t count = 0
+    cdef status_t status
+    cdef size_t i
+    transaction.views.clear()
+    status = plan_range(transaction.plan, &compare.key, &compare.end, CHANGES_MAX, CHANGES_MAX + 1,
+                        &transaction.views, &count)
+    if status == OK and count > CHANGES_MAX:
+        status = TOO_MANY_CHANGES
+    holds[0] = status == OK and (count != 0 or _view_agrees(compare, NULL))
+    for i in range(transaction.views.size):
+        holds[0] = holds[0] and _view_agrees(compare, &transaction.views.data[i])
+    return status
 
 cdef status_t _compare_range(Transaction* transaction, const Compare* compare, bint* holds) noexcept nogil:
     cdef uint32_t count

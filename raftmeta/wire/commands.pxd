@@ -95,6 +95,11 @@ cdef enum CompareTarget:
     COMPARE_LEASE = 5
     COMPARE_RANGE_EMPTY = 6     # [key, end) holds no key
 
+cdef enum CompareFlags:
+    # Added to a target but COMPARE_RANGE_EMPTY: every key of [key, end) compares so, or a missing key does if there is
+    # none. COMMAND_INVALID below feature level 7.
+    COMPARE_OF_ALL = 16
+
 cdef enum CompareResult:
     COMPARE_EQUAL = 1
     COMPARE_NOT_EQUAL = 2

@@ -29,6 +29,7 @@ cdef enum:
     OP_ELEMENTS = 2                     # kind, flags
     TXN_ELEMENTS = 3                    # compares, then, else
     COMPARE_ELEMENTS = 4                # target, result, key, operand
+    COMPARE_OPERANDS = 2                # of COMPARE_OF_ALL: end, operand
     ENVELOPE_ELEMENTS = 5               # kind, session, sequence, lowest_unanswered, fence
     SPOKEN_ELEMENTS = 5                 # COMMAND_SPOKEN, speaker, principal, rights' revision, the command's bytes
     SPOKEN_BYTES_MAX = SPOKEN_ELEMENTS * PACK_BYTES_MAX + PRINCIPAL_BYTES_MAX + PACK_BYTES_MAX
@@ -186,18 +187,30 @@ cdef inline bint _is_number_target(uint8_t target) noexcept nogil:
     return (target == COMPARE_VERSION or target == COMPARE_CREATE_REVISION or target == COMPARE_MOD_REVISION
             or target == COMPARE_LEASE)
 
+cdef inline bint _is_of_all(const Compare* compare) noexcept nogil:
+    return compare.target & COMPARE_OF_ALL != 0 and compare.target != COMPARE_RANGE_EMPTY + COMPARE_OF_ALL
+
+cdef inline uint8_t _target_of(const Compare* compare) noexcept nogil:
+    return compare.target & ~<uint8_t>COMPARE_OF_ALL if _is_of_all(compare) else compare.target
+
 cdef status_t _check_compare(const Compare* compare) noexcept nogil:
+    cdef uint8_t target = _target_of(compare)
+    cdef bint is_of_all = _is_of_all(compare)
     if compare.result < COMPARE_EQUAL or compare.result > COMPARE_GREATER:
         return COMMAND_INVALID
-    if compare.target == COMPARE_RANGE_EMPTY:
+    if target == COMPARE_RANGE_EMPTY:
         # A range is empty or not; a comparison cannot be less.
         if compare.result > COMPARE_NOT_EQUAL or compare.value.length or compare.number:
             return COMMAND_INVALID
         return KEY_INVALID if compare.key.length > KEY_BYTES_MAX or compare.end.length > KEY_BYTES_MAX else OK
-    if compare.target == COMPARE_VALUE:
-        if compare.end.length or compare.number:
+    if target == COMPARE_VALUE:
+        if compare.number:
             return COMMAND_INVALID
-    elif not _is_number_target(compare.target) or compare.end.length or compare.value.length:
+    elif not _is_number_target(target) or compare.value.length:
+        return COMMAND_INVALID
+    if is_of_all:
+        return KEY_INVALID if compare.key.length > KEY_BYTES_MAX or compare.end.length > KEY_BYTES_MAX else OK
+    if compare.end.length:
         return COMMAND_INVALID
     return KEY_INVALID if not compare.key.length or compare.key.length > KEY_BYTES_MAX else OK
 
@@ -474,11 +487,14 @@ cdef void _read_compare(Reader* reader, Compare* compare) noexcept nogil:
     compare.target = <uint8_t>read_uint(reader, 0xff)
     compare.result = <uint8_t>read_uint(reader, 0xff)
     _read_bytes(reader, &compare.key)
-    if compare.target == COMPARE_VALUE:
+    if _is_of_all(compare):
+        read_array(reader, COMPARE_OPERANDS)
+        _read_bytes(reader, &compare.end)
+    if _target_of(compare) == COMPARE_VALUE:
         _read_bytes(reader, &compare.value)
     elif compare.target == COMPARE_RANGE_EMPTY:
         _read_bytes(reader, &compare.end)
-    elif _is_number_target(compare.target):
+    elif _is_number_target(_target_of(compare)):
         compare.number = read_uint(reader, unsigned_max())
     else:
         read_fail(reader, COMMAND_INVALID)
@@ -742,7 +758,10 @@ cdef void _write_compares(Writer* writer, const Command* command, const Txn* txn
         write_uint(writer, compare.target)
         write_uint(writer, compare.result)
         write_bin(writer, compare.key.data, compare.key.length)
-        if compare.target == COMPARE_VALUE:
+        if _is_of_all(compare):
+            write_array(writer, COMPARE_OPERANDS)
+            write_bin(writer, compare.end.data, compare.end.length)
+        if _target_of(compare) == COMPARE_VALUE:
             write_bin(writer, compare.value.data, compare.value.length)
         elif compare.target == COMPARE_RANGE_EMPTY:
             write_bin(writer, compare.end.data, compare.end.length)

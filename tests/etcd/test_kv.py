@@ -8,12 +8,14 @@ import pytest
 
 from tests.etcd.client import EtcdClient, RpcError
 from tests.etcd.conftest import Door
+from tests.processes.waiting import wait_until
 
 INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE = 3, 5, 11
 EQUAL, GREATER, LESS, NOT_EQUAL = range(4)
 VERSION, CREATE, MOD, VALUE, LEASE = range(5)
 ASCEND, DESCEND = 1, 2
 OPS_MAX = 128
+LEVEL_S = 30.0
 
 
 def after(prefix: bytes) -> bytes:
@@ -215,6 +217,63 @@ def test_compares_are_those_of_etcd(client: EtcdClient, prefix: bytes, compare: 
         client.ask("Put", key=prefix, value=value)
     assert client.ask("Txn", compare=[{"key": prefix, **compare}]).get("succeeded", False) is holds
     client.ask("DeleteRange", key=prefix)
+
+
+def wait_level(client: EtcdClient) -> None:
+    """A new cluster raises its feature level by an entry of its own."""
+
+    def is_reached() -> bool:
+        try:
+            client.ask("Txn", compare=[{"key": b"a", "range_end": b"b", "target": LEASE}])
+        except RpcError:
+            return False
+        return True
+
+    wait_until(is_reached, timeout_s=LEVEL_S, what="the feature level")
+
+
+@pytest.mark.parametrize(
+    ("compare", "holds"),
+    [
+        ({"target": VERSION, "version": 1}, False),
+        ({"target": VERSION, "result": LESS, "version": 3}, True),
+        ({"target": VALUE, "value": b"1"}, False),
+        ({"target": VALUE, "result": LESS, "value": b"3"}, True),
+        ({"target": VALUE, "result": NOT_EQUAL, "value": b"2"}, False),
+        ({"target": CREATE, "result": GREATER, "create_revision": 1}, True),
+        ({"target": MOD, "result": LESS, "mod_revision": 1 << 40}, True),
+        ({"target": LEASE, "lease": 0}, True),
+        ({"target": LEASE, "result": GREATER, "lease": 0}, False),
+    ],
+)
+def test_a_compare_over_a_range_holds_for_each_of_its_keys(
+    client: EtcdClient, prefix: bytes, compare: dict[str, Any], holds: bool
+) -> None:
+    """Two keys with the values 1 and 2; the second has version 2."""
+    wait_level(client)
+    for key, value in ((b"a", b"1"), (b"b", b"1"), (b"b", b"2")):
+        client.ask("Put", key=prefix + key, value=value)
+    asked = {"key": prefix + b"a", "range_end": prefix + b"c", **compare}
+    assert client.ask("Txn", compare=[asked]).get("succeeded", False) is holds
+    client.ask("DeleteRange", key=prefix, range_end=after(prefix))
+
+
+@pytest.mark.parametrize(
+    ("compare", "holds"),
+    [
+        ({"target": VERSION, "result": LESS, "version": 1}, True),
+        ({"target": MOD, "mod_revision": 7}, False),
+        ({"target": LEASE, "lease": 0}, True),
+        ({"target": VALUE, "result": NOT_EQUAL, "value": b"1"}, False),
+    ],
+)
+def test_a_range_without_keys_compares_as_a_key_that_is_not_there(
+    client: EtcdClient, prefix: bytes, compare: dict[str, Any], holds: bool
+) -> None:
+    wait_level(client)
+    for start, end in ((b"a", b"c"), (b"c", b"a")):
+        asked = {"key": prefix + start, "range_end": prefix + end, **compare}
+        assert client.ask("Txn", compare=[asked]).get("succeeded", False) is holds
 
 
 @pytest.mark.parametrize("field", ["mod_revision", "create_revision"])

@@ -63,6 +63,7 @@ FOUND, FOUND_AGAIN, CLAIM, TOKEN_PUT, TOKEN_REMOVE = range(11, 16)
 FOUNDER = b"\0f"  # the name of who has the founding token
 WANT_PREVIOUS, MUST_EXIST, KEEP_LEASE, KEY_FROM_RESULT, KEEP_VALUE = 1, 2, 4, 8, 16
 VERSION, CREATE_REVISION, MOD_REVISION, VALUE, LEASE, RANGE_EMPTY = range(1, 7)
+OF_ALL = 16  # added to a target: of all keys of a range; the operand is [end, operand]
 EQUAL, NOT_EQUAL, LESS, GREATER = range(1, 5)
 
 TOMBSTONE, COUNTER, GROUP, MEMBER_KEY, RECORDS_KEY = 1, 2, 8, 16, 512

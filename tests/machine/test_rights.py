@@ -123,6 +123,8 @@ def test_compares_and_fences_need_read() -> None:
         assert machine.denied(c.keys, c.nested(compares=[compare])) == [c.READ, b"z", None]
     assert machine.denied(c.keys, compares=[[c.VALUE, c.EQUAL, b"z", b"v"]]) == [c.READ, b"z", None]
     assert machine.denied(c.keys, compares=[[c.RANGE_EMPTY, c.EQUAL, b"a", b"c"]]) == [c.READ, b"a", b"c"]
+    of_all = [c.VERSION + c.OF_ALL, c.EQUAL, b"a", [b"c", 1]]
+    assert machine.denied(c.keys, compares=[of_all]) == [c.READ, b"a", b"c"]
     assert machine.denied(c.keys, c.put(b"a"), fence=(b"z", 1)) == [c.READ, b"z", None]
     assert machine.user(c.keys, c.put(b"a"), fence=(b"a", 1)).status == c.FENCED
 

@@ -6,6 +6,7 @@ from tests.core.names import MessageType, Status, read_enum
 
 __all__ = [
     "CommandKind",
+    "CompareFlags",
     "CompareResult",
     "CompareTarget",
     "FrameType",
@@ -19,5 +20,6 @@ CommandKind = read_enum("COMMAND_KEYS")
 OpKind = read_enum("OP_PUT")
 OpFlags = read_enum("OP_WANT_PREVIOUS")
 CompareTarget = read_enum("COMPARE_VERSION")
+CompareFlags = read_enum("COMPARE_OF_ALL")
 CompareResult = read_enum("COMPARE_EQUAL")
 FrameType = read_enum("FRAME_HELLO")

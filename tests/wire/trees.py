@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.wire.names import CompareResult, CompareTarget, OpFlags, OpKind
+from tests.wire.names import CompareFlags, CompareResult, CompareTarget, OpFlags, OpKind
 
 NUMBER = st.integers(0, 2**63 - 1) | st.integers(0, 300)
 ANY_64 = st.integers(0, 2**64 - 1) | st.integers(0, 300)
@@ -79,8 +79,10 @@ def op_wire(op: dict[str, Any]) -> list[Any]:
 
 def compare_wire(compare: tuple[Any, ...]) -> list[Any]:
     target, result, key, end, value, number = compare
-    operand = {CompareTarget.COMPARE_VALUE: value, CompareTarget.COMPARE_RANGE_EMPTY: end}.get(target, number)
-    return [target, result, key, operand]
+    of_all = target & CompareFlags.COMPARE_OF_ALL
+    kind = target - of_all
+    operand = {CompareTarget.COMPARE_VALUE: value, CompareTarget.COMPARE_RANGE_EMPTY: end}.get(kind, number)
+    return [target, result, key, [end, operand] if of_all else operand]
 
 
 def tree_wire(tree: Tree) -> list[Any]:
@@ -126,12 +128,13 @@ def compares(draw: st.DrawFn) -> tuple[Any, ...]:
     target = draw(st.sampled_from(list(CompareTarget)))
     is_range = target == CompareTarget.COMPARE_RANGE_EMPTY
     is_value = target == CompareTarget.COMPARE_VALUE
+    is_of_all = not is_range and draw(st.booleans())
     results = list(CompareResult)[: 2 if is_range else 4]
     return (
-        target,
+        int(target) + (int(CompareFlags.COMPARE_OF_ALL) if is_of_all else 0),
         draw(st.sampled_from(results)),
-        draw(BOUNDS if is_range else LONG_KEYS),
-        draw(BOUNDS) if is_range else b"",
+        draw(BOUNDS if is_range or is_of_all else LONG_KEYS),
+        draw(BOUNDS) if is_range or is_of_all else b"",
         draw(VALUES) if is_value else b"",
         draw(ANY_64) if not is_range and not is_value else 0,
     )

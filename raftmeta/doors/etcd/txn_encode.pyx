@@ -13,10 +13,12 @@ from raftmeta.doors.etcd.keys cimport KeyRange, key_range, key_range_allows
 from raftmeta.doors.etcd.protobuf cimport PbReader, pb_next, pb_reader
 from raftmeta.doors.etcd.ranges cimport RangeAsked, range_read, range_revision
 from raftmeta.machine.rights_state cimport RIGHT_READ, RIGHT_WRITE
+from raftmeta.machine.state cimport LEVEL_OF_RANGE_COMPARES
 from raftmeta.status cimport COMMAND_INVALID, KEY_INVALID, NO_MEMORY, NOT_READY, OK, PERMISSION_DENIED
 from raftmeta.wire.commands cimport (COMMAND_KEYS, COMPARE_CREATE_REVISION, COMPARE_EQUAL, COMPARE_GREATER,
                                      COMPARE_LEASE, COMPARE_LESS, COMPARE_MOD_REVISION, COMPARE_NOT_EQUAL,
-                                     COMPARE_RANGE_EMPTY, COMPARE_VALUE, COMPARE_VERSION, KEY_BYTES_MAX, OP_DELETE,
+                                     COMPARE_OF_ALL, COMPARE_RANGE_EMPTY, COMPARE_VALUE, COMPARE_VERSION, KEY_BYTES_MAX,
+                                     OP_DELETE,
                                      OP_DELETE_RANGE, OP_GET, OP_KEEP_LEASE, OP_KEEP_VALUE, OP_PUT, OP_RANGE, OP_TXN,
                                      OP_UPDATE, OP_WANT_PREVIOUS, Command, Compare, Op, Txn, command_clear)
 from raftmeta.wire.msgpack cimport number_max
@@ -180,18 +182,27 @@ cdef void _negative(Compare* compare, int64_t number) noexcept nogil:
         compare.number = number_max()
 
 
-# Of a range the machine can tell whether it is empty. Each version and revision is above 0, so comparing those of all
-# keys with 0 says the same.
-cdef status_t _range_compare(const CompareAsked* asked, const KeyRange* range_, Compare* compare) noexcept nogil:
-    if (asked.target not in (TARGET_VERSION, TARGET_CREATE, TARGET_MOD) or asked.number != 0
-            or compare.result == COMPARE_LESS or range_.is_empty):
-        return COMMAND_INVALID
+# Each version and revision is above 0, so comparing those of all keys with 0 tells whether there is a key. The machine
+# knows that at any level, and without looking at all keys.
+cdef bint _asks_for_any(const CompareAsked* asked, const KeyRange* range_) noexcept nogil:
+    return (asked.target in (TARGET_VERSION, TARGET_CREATE, TARGET_MOD) and asked.number == 0
+            and asked.result != RESULT_LESS and not range_.is_empty)
+
+
+cdef status_t _range_compare(EtcdDoor* door, const CompareAsked* asked, const KeyRange* range_,
+                             Compare* compare) noexcept nogil:
     if range_.start.length > KEY_BYTES_MAX or range_.end.length > KEY_BYTES_MAX:
         return KEY_INVALID
-    compare.target = COMPARE_RANGE_EMPTY
-    compare.result = COMPARE_EQUAL if asked.result == RESULT_EQUAL else COMPARE_NOT_EQUAL
     compare.key = range_.start
     compare.end = range_.end
+    if _asks_for_any(asked, range_):
+        compare.target = COMPARE_RANGE_EMPTY
+        compare.result = COMPARE_EQUAL if asked.result == RESULT_EQUAL else COMPARE_NOT_EQUAL
+        return OK
+    if door.desk.status.machine.feature_level < LEVEL_OF_RANGE_COMPARES:
+        return COMMAND_INVALID
+    _target(asked, compare)
+    compare.target |= COMPARE_OF_ALL
     return OK
 
 
@@ -209,14 +220,19 @@ cdef status_t _compare(EtcdDoor* door, EtcdCall* call, const Bytes* message, Com
                       if asked.result == RESULT_GREATER else COMPARE_LESS
                       if asked.result == RESULT_LESS else COMPARE_NOT_EQUAL)
     if not range_.is_key:
-        return _range_compare(&asked, &range_, compare)
+        return _range_compare(door, &asked, &range_, compare)
     if asked.key.length > KEY_BYTES_MAX:
         return KEY_INVALID
     compare.key = asked.key
+    _target(&asked, compare)
+    return OK
+
+
+cdef void _target(const CompareAsked* asked, Compare* compare) noexcept nogil:
     if asked.target == TARGET_VALUE:
         compare.target = COMPARE_VALUE
         compare.value = asked.value
-        return OK
+        return
     compare.number = <uint64_t>asked.number
     if asked.target == TARGET_LEASE:
         compare.target = COMPARE_LEASE
@@ -227,7 +243,6 @@ cdef status_t _compare(EtcdDoor* door, EtcdCall* call, const Bytes* message, Com
     else:
         compare.target = COMPARE_CREATE_REVISION if asked.target == TARGET_CREATE else COMPARE_MOD_REVISION
         _revision(compare, asked.number)
-    return OK
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
