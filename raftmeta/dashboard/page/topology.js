@@ -46,13 +46,14 @@ const ROW = 46;
 const DOT = 6;
 
 // Observers in rows: fed by a member, fed by one of those, and so on. Those whose feeder nobody names stand in the first.
-function inRows(observers, members) {
+// names: of the members, from left to right. Each row has the order of its feeders, so that few lines cross.
+function inRows(observers, names) {
   const rows = [];
-  let above = new Set(members.map((member) => member.name));
+  let above = new Set(names);
   let left = [...observers];
   while (left.length) {
-    const names = new Set(left.map((one) => one.name));
-    let row = left.filter((one) => above.has(one.feeder) || !names.has(one.feeder));
+    const waiting = new Set(left.map((one) => one.name));
+    let row = left.filter((one) => above.has(one.feeder) || !waiting.has(one.feeder));
     if (!row.length) row = left; // a circle: two reports of different moments
     const order = [...above];
     row.sort((one, other) => order.indexOf(one.feeder) - order.indexOf(other.feeder) || one.name.localeCompare(other.name));
@@ -66,7 +67,9 @@ function inRows(observers, members) {
 function drawObservers(observers, members, places, width) {
   const at = new Map(members.map((member, index) => [member.name, places[index]]));
   const parts = { lines: [], dots: [], height: HEIGHT };
-  for (const row of inRows(observers, members)) {
+  const names = members.map((member) => member.name).sort((one, other) => at.get(one)[0] - at.get(other)[0]);
+  for (const row of inRows(observers, names)) {
+    const radius = Math.min(DOT, width / row.length / 2.4);
     row.forEach((one, index) => at.set(one.name, [((index + 0.5) * width) / row.length, parts.height + ROW / 2]));
     for (const one of row) {
       const [x, y] = at.get(one.name);
@@ -75,7 +78,7 @@ function drawObservers(observers, members, places, width) {
       const words = `${one.name}: observer, ${one.feeder ? `fed by ${one.feeder}` : "feeder not known"}, lag ${number(one.lag)}`;
       parts.dots.push(svg("g", { class: one.lag >= LAG_SHOWN ? "observer late" : "observer" },
         svg("title", {}, words),
-        svg("circle", { class: "disc", cx: x, cy: y, r: DOT }),
+        svg("circle", { class: "disc", cx: x, cy: y, r: radius }),
         row.length <= 12 ? svg("text", { class: "note", x, y: y + 19 }, shorten(one.name, 14)) : null));
     }
     parts.height += ROW;
