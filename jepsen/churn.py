@@ -40,9 +40,10 @@ from jepsen.workloads.workers import Churn
 from tests.processes.child import hold_gil
 from tests.processes.remote import ProcessGone, RemoteError, RemoteProcess
 
-PER_PROCESS = 5  # members
+PER_PROCESS = 10  # members
+PROCESSES_MIN = 2  # one can be struck, and others take over
 PERIOD_S = 2.0  # between two writes of one member
-COMPLETE_S = 90.0
+COMPLETE_S = 120.0
 GIL_S = 3.0
 LOOK_S = 0.2
 ASK_S = 10.0
@@ -188,11 +189,17 @@ class _Churn:
                     node = self._stage.cluster.nodes[name]
                     found: dict[str, Any] = node.call(look, self._kind.name, timeout_s=2 * ASK_S)
                     return found
-                except (ProcessGone, RemoteError, TimeoutError):
-                    continue
+                except (ProcessGone, RemoteError, TimeoutError) as error:
+                    refusals[name] = f"{type(error).__name__}: {error}"
             return None
 
-        found: dict[str, Any] = self._stage.cluster.wait_for(asked, "somebody who knows the group")
+        refusals: dict[str, str] = {}
+        try:
+            found: dict[str, Any] = self._stage.cluster.wait_for(
+                asked, "somebody who knows the group", timeout_s=COMPLETE_S
+            )
+        except WaitFailed as error:
+            raise WaitFailed(f"{error}\n{refusals}") from None
         return found
 
     def complete(self, members: int) -> dict[str, Any]:
@@ -401,7 +408,7 @@ def churn(
     kind: of the members (CHURNS). strikes: only these kinds; none: all. environment: variables of their processes.
     """
     folder = RunFolder(plan.store, workload=kind.name, nemesis="churn", seed=plan.seed)
-    names = [f"m{number + 1}" for number in range(-(-members // PER_PROCESS))]
+    names = [f"m{number + 1}" for number in range(max(PROCESSES_MIN, -(-members // PER_PROCESS)))]
     doors = [kind.protocol] if kind.protocol else []
     with Stage(plan, folder, doors=doors, places=names) as stage:
         stage.cluster.start_all()

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,6 +134,7 @@ CONNECT = Jars(
 CASSANDRA_VERSION = "5.0.9"
 CASSANDRA = Jars(f"cassandra-{CASSANDRA_VERSION}", (f"org.apache.cassandra:cassandra-all:{CASSANDRA_VERSION}",))
 CONFLUENT_VERSION, AIOKAFKA_VERSION, KAFKA_PYTHON_VERSION = "2.16.1", "0.14.0", "3.0.12"
+FRANZ_GO_VERSION = "1.22.3"
 KAFKA_PYTHON_CLIENTS = (
     f"confluent-kafka=={CONFLUENT_VERSION}",
     f"aiokafka=={AIOKAFKA_VERSION}",
@@ -218,16 +219,24 @@ def etcdutl() -> Path:
 
 def go_client(program: str) -> Path:
     """A program of tests/doors/programs that uses etcd's own client, built by Go."""
+    # tidy drops what a program does not use
+    return _go_program(program, ETCD.version, ("go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3"))
+
+
+def franz_go_client(program: str) -> Path:
+    """The same of a program that uses franz-go."""
+    return _go_program(program, FRANZ_GO_VERSION, ("github.com/twmb/franz-go",))
+
+
+def _go_program(program: str, version: str, modules: Sequence[str]) -> Path:
     source = PROGRAMS / f"{program}.go"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
 
     def build(folder: Path) -> None:
         go = _found("go", "the Go toolchain 1.26")
         with tempfile.TemporaryDirectory() as scratch:
-            Path(scratch, "go.mod").write_text(
-                f"module built\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/client/v3 v{ETCD.version}\n"
-                f"require go.etcd.io/etcd/server/v3 v{ETCD.version}\n"  # tidy drops what a program does not use
-            )
+            needed = "".join(f"require {module} v{version}\n" for module in modules)
+            Path(scratch, "go.mod").write_text(f"module built\n\ngo 1.26.0\n\n{needed}")
             Path(scratch, "main.go").write_bytes(source.read_bytes())
             settings = {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
             words = ["build", "-trimpath", "-ldflags", "-s -w", "-o", str(folder / program), "."]
@@ -235,7 +244,7 @@ def go_client(program: str) -> Path:
                 log = Path(scratch, f"go{number}.log")
                 run_program([go, *command], log=log, folder=Path(scratch), environment=settings, timeout_s=BUILD_S)
 
-    return _made(f"{program}-{ETCD.version}-{digest}", build) / program
+    return _made(f"{program}-{version}-{digest}", build) / program
 
 
 def etcd3gw() -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import raftmeta
 from raftmeta.operations import Fence
-from tests.kafka.nodes import Member, RawClient, doors
+from tests.kafka.nodes import WAIT_S, Member, RawClient, doors
 from tests.node.nodes import leader_of
 
 GROUP = "churned"
@@ -41,7 +41,7 @@ class Shared:
         gone, self.members = self.members[:count], self.members[count:]
         for member in gone:
             member.client.stream.close()
-        self.node.groups.leave(GROUP, [member.id for member in gone])
+        self.node.groups.leave(GROUP, [member.id for member in gone], timeout_s=WAIT_S)
 
     def join(self) -> None:
         """All go through the join phase. New ones get their ids first, so that it has one end."""
@@ -65,7 +65,7 @@ class Shared:
             assert (answer["error_code"], answer["assignment"]) == (0, shares[member.id])
         self.fences = {}
         for member in self.members:
-            synced = self.node.groups.sync(GROUP, member.generation, member.id, timeout_s=10.0)
+            synced = self.node.groups.sync(GROUP, member.generation, member.id, timeout_s=WAIT_S)
             self.fences[member.id] = synced.fence, owned[member.id]
 
     def move(self, ports: Iterable[int]) -> None:
@@ -85,7 +85,7 @@ def write(node: raftmeta.Node, fences: Fences, *, is_fenced: bool = True) -> lis
     for id, (fence, resources) in fences.items():
         for resource in resources:
             try:
-                node.put(f"owned/{resource}", id, fence=fence if is_fenced else None)
+                node.put(f"owned/{resource}", id, fence=fence if is_fenced else None, timeout_s=WAIT_S)
             except raftmeta.Fenced:
                 accepted.append(False)
             else:
@@ -130,7 +130,7 @@ def test_members_come_and_go_and_no_resource_has_two_writers(tmp_path: Path) -> 
                     assert all(write(watcher, shared.fences))
                     assert sorted(name for _, names in shared.fences.values() for name in names) == list(RESOURCES)
                     assert writers(watch, len(RESOURCES)) == owners(shared.fences)
-                found = watcher.groups.describe(GROUP)
+                found = watcher.groups.describe(GROUP, timeout_s=WAIT_S)
                 assert found is not None and found.generation == ROUNDS
             finally:
                 shared.close()

@@ -24,6 +24,7 @@ from tests.doors.servers import JAVA
 from tests.doors.software import (
     AIOKAFKA_VERSION,
     CONFLUENT_VERSION,
+    FRANZ_GO_VERSION,
     KAFKA,
     KAFKA_CLIENTS,
     KAFKA_CLIENTS_VERSION,
@@ -33,6 +34,7 @@ from tests.doors.software import (
     PROGRAMS,
     Jars,
     compiled,
+    franz_go_client,
     java,
     kafka_python_clients,
 )
@@ -144,6 +146,16 @@ def python_client(name: str, assigned_by: str = "") -> Callable[[str, str, str, 
     return command
 
 
+def go_client(assigned_by: str) -> Callable[[str, str, str, str], list[str]]:
+    """A client in Go: tests/doors/programs/GroupMember.go."""
+
+    def command(address: str, group: str, topic: str, instance: str) -> list[str]:
+        words = [str(franz_go_client("GroupMember")), address, group, topic, assigned_by]
+        return [*words, *([instance] if instance else [])]
+
+    return command
+
+
 def own_coordinator(address: str, group: str, topic: str, instance: str, *settings: str) -> list[str]:
     """A subclass of the Java client's AbstractCoordinator."""
     words = [java(), "-Xmx96m", *JAVA, "-cp", compiled("GroupCoordinator", KAFKA), "GroupCoordinator"]
@@ -177,10 +189,16 @@ def clients() -> list[Client]:
 
 
 def clients_of_nodes() -> list[Client]:
-    """Those that are run on nodes of raftmeta. Kafka 3.9 has an early KIP-848, which librdkafka does not use."""
+    """Those that are run on nodes of raftmeta. Kafka 3.9 has an early KIP-848, which librdkafka does not use. The
+    requests of franz-go are not recorded.
+    """
     path = (("PYTHONPATH", str(kafka_python_clients())),)
     server = python_client("confluent", "server")
-    return [*clients(), Client("librdkafka consumer", CONFLUENT_VERSION, server, path, leaves_first=True)]
+    return [
+        *clients(),
+        Client("librdkafka consumer", CONFLUENT_VERSION, server, path, leaves_first=True),
+        *(Client(f"franz-go {one}", FRANZ_GO_VERSION, go_client(one)) for one in ("range", "cooperative")),
+    ]
 
 
 class Group:
