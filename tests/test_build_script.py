@@ -29,13 +29,25 @@ class Machine:
         self.checkout.mkdir()
         self.bin.mkdir()
         shutil.copy(ROOT / "build.sh", self.checkout)
-        for name in PLAIN_COMMANDS:
+        self.add_real(*PLAIN_COMMANDS)
+
+    def add_real(self, *names: str) -> None:
+        for name in names:
             found = shutil.which(name)
             assert found is not None
             (self.bin / name).symlink_to(found)
 
     def add(self, name: str, script: str) -> None:
-        path = self.bin / name
+        self._write(self.bin / name, script)
+
+    def add_package(self, name: str, script: str) -> None:
+        """A program of .venv. All packages that build.sh asks for count as installed."""
+        self._write(self.checkout / ".venv" / "bin" / name, script)
+        for file in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
+            (self.checkout / file).touch()
+
+    def _write(self, path: Path, script: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/bash\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
@@ -112,13 +124,8 @@ def test_java_comes_before_the_tests_that_need_it(machine: Machine, tmp_path: Pa
         machine.add(name, "exit 0")
     machine.add("id", f"echo {user}")
     machine.add("apt-get", f'echo "$*" >>{calls}')
-    python = machine.checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/bash\n[ "$1 $2" != "-m pytest" ] || echo tests >>{calls}\n')
-    python.chmod(0o755)
+    machine.add_package("python", f'[ "$1 $2" != "-m pytest" ] || echo tests >>{calls}')
     (machine.checkout / "build").mkdir()
-    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
-        (machine.checkout / name).touch()
     ended = machine.run("test")
     if user == "0":
         install = "install -y --no-install-recommends openjdk-17-jre-headless"
@@ -136,12 +143,7 @@ def test_clang_comes_before_the_fuzzers_that_need_it(machine: Machine, tmp_path:
         machine.add(name, "exit 0")
     machine.add("id", f"echo {user}")
     machine.add("apt-get", f'echo "$*" >>{calls}')
-    python = machine.checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/bash\n")
-    python.chmod(0o755)
-    for name in ("constraints.txt", "pyproject.toml"):
-        (machine.checkout / name).touch()
+    machine.add_package("python", "exit 0")
     ended = machine.run("fuzz")
     assert ended.returncode != 0
     if user == "0":
@@ -161,13 +163,8 @@ def test_openssl_comes_before_the_build_of_an_older_checkout(machine: Machine, t
     machine.add("id", f"echo {user}")
     machine.add("g++", f"[ -e {calls} ]")
     machine.add("apt-get", f'echo "$*" >>{calls}')
-    python = machine.checkout / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/bash\n[ "$1" != setup.py ] || echo built >>{calls}\n')
-    python.chmod(0o755)
+    machine.add_package("python", f'[ "$1" != setup.py ] || echo built >>{calls}')
     (machine.checkout / "build").mkdir()
-    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
-        (machine.checkout / name).touch()
     ended = machine.run("build")
     if user == "0":
         install = APT_LINE.partition("apt-get install ")[2]
@@ -186,19 +183,11 @@ def test_a_tool_that_finds_something_fails_the_check(
     calls = tmp_path / "calls"
     for name in ("find", "touch", "g++"):
         machine.add(name, "exit 0")
-    for name in ("mkdir", "nproc", "sort", "xargs"):
-        found = shutil.which(name)
-        assert found is not None
-        (machine.bin / name).symlink_to(found)
-    programs = machine.checkout / ".venv" / "bin"
-    programs.mkdir(parents=True)
+    machine.add_real("mkdir", "nproc", "sort", "xargs")
     said = f'if [ "$called" = "{failing}" ]; then echo "{failing} found it"; exit 1; fi'
     for name in ("ruff", "mypy", "cython-lint", "python"):
         called = '[ "$2" = pytest ] || exit 0; called=pytest' if name == "python" else f"called={name}"
-        (programs / name).write_text(f'#!/bin/bash\n{called}\necho "$called" >>{calls}\n{said}\n')
-        (programs / name).chmod(0o755)
-    for name in ("constraints.txt", "pyproject.toml", "setup.py", ".venv/pyvenv.cfg"):
-        (machine.checkout / name).touch()
+        machine.add_package(name, f'{called}\necho "$called" >>{calls}\n{said}')
     ended = machine.run("check", *options)
     has_tests = not options
     assert ended.returncode == int(bool(failing) and (has_tests or failing != "pytest")), ended.stderr

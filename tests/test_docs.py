@@ -120,6 +120,13 @@ def test_the_architecture_names_every_part() -> None:
         assert re.search(rf"`(?:raftmeta/)?{package}`", table), package
 
 
+def test_every_folder_of_tests_has_a_row() -> None:
+    """And every row of tests/README.md is a folder."""
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "tests/README.md").read_text(), re.MULTILINE)
+    assert rows and len(rows) == len(set(rows))
+    assert set(rows) == {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+
+
 def test_what_the_architecture_places_is_there() -> None:
     """`file:function`: the file has a function, a method or a class of that name."""
     placed = re.findall(r"`([\w/]+\.\w+):(\w+)`", (ROOT / "ARCHITECTURE.md").read_text())

@@ -5,182 +5,84 @@ and their answers go back to the requests. Time passes between turns, so a reque
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from raftmeta.connections.state cimport CONNECTION_CLOSING, CONNECTION_OPEN
-from raftmeta.doors.desk.desk cimport desk_unpin
-from raftmeta.doors.desk.state cimport DeskRules
-from raftmeta.doors.desk.tasks cimport task_of
+from raftmeta.doors.desk.state cimport Desk, DeskRules, DeskTask
 from raftmeta.doors.kafka.codec cimport KAFKA_LENGTH_BYTES
 from raftmeta.doors.kafka.requests cimport requests_answered, requests_drop, requests_go, requests_take
 from raftmeta.doors.kafka.sasl cimport sasl_prepare, sasl_release
 from raftmeta.doors.kafka.state cimport KafkaConnection, KafkaDoor, KafkaTask
-from raftmeta.engine.submission cimport Submission, submission_payload
-from raftmeta.loop.loop cimport READER_KAFKA, Loop
-from raftmeta.loop.tickets cimport TICKET_DONE, Ticket
-from raftmeta.machine.machine cimport (APPLY_FATAL, APPLY_MORE, ApplyOutcome, ApplyResult, Machine, MachineLimits,
-                                       machine_apply, machine_create, machine_destroy)
-from raftmeta.machine.publish cimport machine_publish
-from raftmeta.machine.state cimport FORMAT_FEATURE_LEVEL_MAX
+from raftmeta.loop.loop cimport READER_KAFKA
 from raftmeta.native.containers cimport Vec
-from raftmeta.raft.record cimport record_bytes
-from raftmeta.raft.types cimport ENTRY_COMMAND, Record
-from raftmeta.status cimport INVARIANT_BROKEN, OK, OUTCOME_UNKNOWN, status_t
-from raftmeta.wire.commands cimport COMMAND_SESSION_OPEN, command_clear, command_encode, command_init, command_release
+from raftmeta.status cimport OK
+from tests.faces.behind_door cimport Behind, behind_answer, behind_begin, behind_close, behind_open
 
 cdef enum:
     FRAME_BYTES_MAX = 1 << 20
+    VALUE_BYTES_MAX = 1 << 20
     TURNS_MAX = 64
-    TURN_NS = 1_000_000_000
-    SESSION = 7
     TTL_MS = 60_000
-    WINDOW = 4096
     MEMBERS_MAX = 10
 
 cdef struct Stage:
     KafkaDoor* door
     KafkaConnection* connection
-    Machine* machine
-    uint64_t index
+    Behind behind
     int wrong
+
+
+cdef void _answered(Desk* desk, DeskTask* task) noexcept nogil:
+    requests_answered(<KafkaDoor*>desk, <KafkaTask*>task)
+
 
 cdef DeskRules RULES
 RULES.task_bytes = sizeof(KafkaTask)
-
-# The door looks at two fields of it, and hands submissions over.
-cdef Loop* LOOP = <Loop*>calloc(1, sizeof(Loop))
-
-
-# --- the loop's part --------------------------------------------------------------------------------------------------
-# One entry. OUTCOME_UNKNOWN: the machine takes no more of them.
-cdef status_t _apply(Stage* stage, const uint8_t* payload, uint32_t length, ApplyResult* result) noexcept nogil:
-    cdef Record* record = <Record*>calloc(1, record_bytes(length))
-    cdef ApplyOutcome outcome = APPLY_MORE
-    if record == NULL:
-        return OUTCOME_UNKNOWN
-    stage.index += 1
-    record.length = length
-    record.index = stage.index
-    record.term = 1
-    record.wall_ms = record.lease_ms = stage.index * 1000
-    record.type = ENTRY_COMMAND
-    memcpy(<uint8_t*>record + sizeof(Record), payload, length)
-    while outcome == APPLY_MORE:
-        outcome = machine_apply(stage.machine, record, result)
-    free(record)
-    if outcome == APPLY_FATAL:
-        if result.status == INVARIANT_BROKEN:
-            stage.wrong = KAFKA_STATE
-        return OUTCOME_UNKNOWN
-    return result.status if machine_publish(stage.machine) == OK else <status_t>OUTCOME_UNKNOWN
-
-
-cdef void _answer(Stage* stage, Submission* submission) noexcept nogil:
-    cdef Ticket* ticket = <Ticket*>submission.owner
-    cdef ApplyResult result
-    memset(&result, 0, sizeof(result))
-    desk_unpin(&stage.door.desk)
-    ticket.status = _apply(stage, submission_payload(submission), submission.length, &result)
-    ticket.revision = result.revision
-    ticket.index = stage.index
-    if result.length and ticket.status != OUTCOME_UNKNOWN:
-        ticket.body = <uint8_t*>malloc(result.length)
-        if ticket.body != NULL:
-            memcpy(ticket.body, result.body, result.length)
-            ticket.length = result.length
-    ticket.state = TICKET_DONE
-    free(submission)
-    requests_answered(stage.door, <KafkaTask*>task_of(&stage.door.desk, ticket))
-
-
-cdef void _answer_all(Stage* stage) noexcept nogil:
-    cdef Submission* submission = LOOP.submissions.take()
-    cdef Submission* next
-    while submission != NULL:
-        next = submission.next
-        _answer(stage, submission)
-        submission = next
-    if stage.door.desk.wants_round:
-        stage.door.desk.wants_round = False
-        stage.door.desk.round += 1
-        stage.door.desk.round_done = stage.door.desk.round
-
-
-# --- the door ---------------------------------------------------------------------------------------------------------
-cdef bint _open_session(Stage* stage) noexcept nogil:
-    cdef KafkaDoor* door = stage.door
-    cdef ApplyResult result
-    command_clear(&door.desk.command)
-    door.desk.command.kind = COMMAND_SESSION_OPEN
-    door.desk.command.id = SESSION
-    door.desk.command.ttl_ms = TTL_MS
-    door.desk.command.window = WINDOW
-    door.desk.payload.clear()
-    if command_encode(&door.desk.command, &door.desk.payload) != OK:
-        return False
-    door.desk.session = SESSION
-    door.desk.next_sequence = door.desk.lowest = 1
-    return _apply(stage, door.desk.payload.data, <uint32_t>door.desk.payload.size, &result) == OK
+RULES.answered = _answered
 
 
 cdef bint _open(Stage* stage) noexcept nogil:
-    cdef MachineLimits limits
     cdef KafkaDoor* door = <KafkaDoor*>calloc(1, sizeof(KafkaDoor))
     memset(stage, 0, sizeof(Stage))
-    memset(&limits, 0, sizeof(limits))
-    limits.value_bytes_max = 1 << 20
-    limits.session_window = WINDOW
-    limits.changes_per_slice = 64
     stage.door = door
     stage.connection = <KafkaConnection*>calloc(1, sizeof(KafkaConnection))
-    stage.machine = machine_create(&limits)
-    if LOOP == NULL or door == NULL or stage.connection == NULL or stage.machine == NULL:
+    if door == NULL or stage.connection == NULL:
         return False
-    stage.machine.feature_level = FORMAT_FEATURE_LEVEL_MAX
-    LOOP.machine = stage.machine
-    door.desk.loop = LOOP
-    door.desk.reader = READER_KAFKA
-    door.desk.rules = &RULES
     door.desk.base.items = <uint8_t*>stage.connection
     door.desk.base.item_bytes = sizeof(KafkaConnection)
-    door.desk.base.limits.connections_max = 1
-    door.desk.base.now_ns = TURN_NS
     door.limits.session_min_ms = 1
     door.limits.session_max_ms = TTL_MS
     door.limits.members_max = MEMBERS_MAX
-    door.limits.value_bytes_max = limits.value_bytes_max
+    door.limits.value_bytes_max = VALUE_BYTES_MAX
     door.connections = stage.connection
     door.is_serving = True
     stage.connection.base.state = CONNECTION_OPEN
-    command_init(&door.desk.command)
-    return sasl_prepare(door) and _open_session(stage)
+    return behind_open(&stage.behind, &door.desk, READER_KAFKA, &RULES) and sasl_prepare(door)
+
+
+cdef void _answer_all(Stage* stage) noexcept nogil:
+    behind_answer(&stage.behind)
+    if stage.behind.is_broken:
+        stage.wrong = KAFKA_STATE
 
 
 cdef void _close(Stage* stage) noexcept nogil:
     cdef KafkaDoor* door = stage.door
-    if door != NULL and stage.connection != NULL:
+    if stage.behind.desk != NULL:
         requests_drop(door, stage.connection)
         _answer_all(stage)
         if door.desk.base.bytes_under_way != 0 and stage.wrong == 0:
             stage.wrong = KAFKA_BYTES
-        desk_unpin(&door.desk)
         sasl_release(stage.connection)
         stage.connection.base.out.release()
-        command_release(&door.desk.command)
-        door.desk.payload.release()
-        door.desk.answered.release()
-        door.desk.base.dirty.release()
-        door.desk.base.waiting.release()
         door.brokers.release()
         door.kept.release()
         door.pairs.release()
         door.request.release()
         door.topic_places.release()
         door.topic_names.release()
-    LOOP.machine = NULL
-    if stage.machine != NULL:
-        machine_destroy(stage.machine)
+    behind_close(&stage.behind)
     free(stage.connection)
     free(door)
 
@@ -202,12 +104,9 @@ cdef void _look(Stage* stage) noexcept nogil:
 
 
 cdef void _turn(Stage* stage) noexcept nogil:
-    stage.door.desk.base.now_ns += <uint64_t>TURN_NS
-    stage.door.desk.base.turn_bytes = 0
+    behind_begin(&stage.behind)
     requests_go(stage.door, stage.connection)
-    desk_unpin(&stage.door.desk)
     _answer_all(stage)
-    desk_unpin(&stage.door.desk)
     _look(stage)
 
 
