@@ -12,7 +12,7 @@ from typing import Any
 
 from raftmeta.explain import Explained, Incident, Record
 
-__all__ = ["as_html", "as_text", "as_value", "gaps"]
+__all__ = ["as_html", "as_text", "as_value", "gaps", "moment"]
 
 AROUND_S = 1.0  # records that long before and after an incident are shown with it
 RECORDS_MAX = 200

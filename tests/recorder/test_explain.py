@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -66,5 +67,11 @@ def test_the_command_tells_what_was_found(cluster: Cluster, tmp_path: Path) -> N
     assert "href" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert run("explain", "--since", "2999-01-01", *folders) == ""
+    at = datetime.fromtimestamp(last.ended_s, UTC).isoformat()
+    assert f"leader_change {last.number}: {last.text}" in run("explain", "--at", at, *folders)
+    assert run("explain", "--at", "2999-01-01", *folders) == "nothing was recorded within 1 s of that moment\n"
+    before = run("explain", "--at", "1999-01-01", *folders)
+    assert "nothing was recorded" in before
+    assert "a's records begin later at " in before
     assert "no leader change 999" in run("explain", "--leader-change", "999", *folders, code=2)
     assert "is no time" in run("explain", "--since", "yesterday", *folders, code=2)
