@@ -24,6 +24,8 @@ from raftmeta.status cimport BAD_FIELD, NO_MEMORY, NOT_FOUND, OK, STALE, status_
 cdef enum:
     TUNE_FORGET_TIMEOUTS = 2    # x election time-out: an observer that asked nothing for so long is fed no more
     TUNE_RELIEF_TIMEOUTS = 4    # x election time-out, on average: an observer that the leader feeds looks for another
+    TUNE_DEPTH_USUAL = 3        # two members have room for 16 + 128 + 1024 observers in so many rows
+    TUNE_RISE_TIMEOUTS = 16     # x election time-out, on average: an observer below these looks for a place further up
     TUNE_OFFER_TIMEOUTS = 3     # x election time-out: a snapshot is offered again
 
 
@@ -359,11 +361,21 @@ cdef bint _may_relieve_leader(Core* core) noexcept nogil:
     return _choose(core) not in (0, core.feed_leader)
 
 
+# Every feeder that dies leaves those below it a step deeper somewhere else. So an observer that stands deep, and feeds
+# nobody who would have to move too, begins at the top again now and then.
+cdef bint _may_rise(Core* core) noexcept nogil:
+    return (core.feed_depth > TUNE_DEPTH_USUAL and core.feed_count == 0
+            and next_random(&core.random) % (TUNE_RISE_TIMEOUTS * <uint64_t>core.config.election_timeout_ticks) == 0)
+
+
 cdef void _tick_observer(Core* core) noexcept nogil:
     if core.feeder != 0 and core.now - core.feed_heard_tick >= core.config.election_timeout_ticks:
         _shun(core, core.feeder)
         _leave(core)
     elif core.feeder != 0 and core.feeder == core.feed_leader and _may_relieve_leader(core):
+        _shun(core, core.feeder)
+        _leave(core)
+    elif core.feeder != 0 and _may_rise(core):
         _shun(core, core.feeder)
         _leave(core)
     if core.feeder == 0:
