@@ -289,6 +289,13 @@ cdef void _leave(Core* core) noexcept nogil:
     become_follower(core, core.hard.term, 0)
 
 
+# As _leave, of a feeder that named no others. For an election time-out only members are asked, which name some. The
+# observers that are connected at this moment may stand anywhere, and the tree would grow deep.
+cdef void _begin_at_the_top(Core* core) noexcept nogil:
+    _leave(core)
+    core.feed_tick = core.now + core.config.election_timeout_ticks
+
+
 # Any connected node but the leader, which has the most to do, and an observer that this one feeds; the leader if there
 # is no other.
 cdef member_id_t _choose(Core* core) noexcept nogil:
@@ -297,6 +304,9 @@ cdef member_id_t _choose(Core* core) noexcept nogil:
     cdef size_t i
     for i in range(core.connected.size):
         if _find(core, core.connected.data[i]) != NULL or _is_shunned(core, core.connected.data[i]):
+            continue
+        if (core.feeder == 0 and core.now < core.feed_tick
+                and membership_position(in_force(core), core.connected.data[i]) < 0):
             continue
         if core.connected.data[i] == core.feed_leader:
             chosen = chosen or core.feed_leader
@@ -371,13 +381,13 @@ cdef bint _may_rise(Core* core) noexcept nogil:
 cdef void _tick_observer(Core* core) noexcept nogil:
     if core.feeder != 0 and core.now - core.feed_heard_tick >= core.config.election_timeout_ticks:
         _shun(core, core.feeder)
-        _leave(core)
+        _begin_at_the_top(core)
     elif core.feeder != 0 and core.feeder == core.feed_leader and _may_relieve_leader(core):
         _shun(core, core.feeder)
         _leave(core)
     elif core.feeder != 0 and _may_rise(core):
         _shun(core, core.feeder)
-        _leave(core)
+        _begin_at_the_top(core)
     if core.feeder == 0:
         _look_for_feeder(core)
     elif core.now >= core.feed_tick:
@@ -425,6 +435,7 @@ cdef status_t _on_refused(Core* core, uint8_t reason) noexcept nogil:
     elif reason != FEED_BEHIND:     # of no use as long as it is behind: it is left when that lasts
         _shun(core, core.feeder)
         _leave(core)
+        core.feed_tick = core.now
     return OK
 
 
@@ -480,6 +491,6 @@ cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up, bint is_gone) 
     if not core.config.is_observer:
         return
     if not is_up and peer == core.feeder:
-        _leave(core)
+        _begin_at_the_top(core)
     if core.feeder == 0:
         _look_for_feeder(core)
