@@ -133,10 +133,19 @@ def followed(
         what="all observers to have applied the last write",
         pause_s=0.2,
     )
+    caught_up_s = time.monotonic() - began_s
+    known = wait_until(
+        lambda: known_above(cluster, observers.count),
+        timeout_s=PATIENCE_S,
+        what="reports of all observers",
+        pause_s=0.2,
+    )
     row = Row("follow", "/s", [found["per_second"]])
     row.details = {
         "observers": observers.count,
-        "caught_up_s": time.monotonic() - began_s,
+        "caught_up_s": caught_up_s,
+        "deepest": max(depth_of(known, name) for name in known),
+        "fed_by_voters": sum(feeder in cluster.nodes for feeder in known.values()),
         "p99_ms": found["p99_ms"],
         "leader_us_a_write": found["leader_us"],
         "without_us_a_write": alone["leader_us"],
@@ -146,6 +155,23 @@ def followed(
         at_most("leader's processor time a write", found["leader_us"] / alone["leader_us"], 1.1, " x"),
     ]
     return (row,)
+
+
+def known_above(cluster: Cluster, count: int) -> dict[str, str]:
+    """Observers and their feeders, as the voters together tell; {} unless these are so many, in chains of voters."""
+    told = [voter.call(status)["observers"] for voter in cluster.nodes.values()]
+    known = {name: feeder for rows in told for name, _, _, _, feeder in rows if name and feeder}
+    is_whole = len(known) == count and all(feeder in known or feeder in cluster.nodes for feeder in known.values())
+    return known if is_whole else {}
+
+
+def depth_of(known: dict[str, str], name: str) -> int:
+    """How many steps below a voter; no more than there are observers."""
+    for depth in range(len(known)):
+        if name not in known:
+            return depth
+        name = known[name]
+    return len(known)
 
 
 def one_dies(bench: Bench, cluster: Cluster, observers: Crowd) -> Row:

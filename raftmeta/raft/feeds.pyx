@@ -28,6 +28,8 @@ from raftmeta.status cimport BAD_FIELD, NO_MEMORY, NOT_FOUND, OK, STALE, status_
 cdef enum:
     TUNE_FORGET_TIMEOUTS = 2    # x election time-out: an observer that asked nothing for so long is fed no more
     TUNE_RELIEF_TIMEOUTS = 4    # x election time-out, on average: an observer that the leader feeds looks for another
+    TUNE_DEPTH_USUAL = 3        # two members have room for 16 + 128 + 1024 observers in so many rows
+    TUNE_RISE_TIMEOUTS = 16     # x election time-out, on average: an observer below these looks for a place further up
     TUNE_OFFER_TIMEOUTS = 3     # x election time-out: a snapshot is offered again
 
 
@@ -299,6 +301,13 @@ cdef void _leave(Core* core) noexcept nogil:
     become_follower(core, core.hard.term, 0)
 
 
+# As _leave, of a feeder that named no others. For an election time-out only members are asked, which name some. The
+# observers that are connected at this moment may stand anywhere, and the tree would grow deep.
+cdef void _begin_at_the_top(Core* core) noexcept nogil:
+    _leave(core)
+    core.feed_tick = core.now + core.config.election_timeout_ticks
+
+
 # Any connected node but the leader, which has the most to do, and an observer that this one feeds; the leader if there
 # is no other.
 cdef member_id_t _choose(Core* core) noexcept nogil:
@@ -307,6 +316,9 @@ cdef member_id_t _choose(Core* core) noexcept nogil:
     cdef size_t i
     for i in range(core.connected.size):
         if _find(core, core.connected.data[i]) != NULL or _is_shunned(core, core.connected.data[i]):
+            continue
+        if (core.feeder == 0 and core.now < core.feed_tick
+                and membership_position(in_force(core), core.connected.data[i]) < 0):
             continue
         if core.connected.data[i] == core.feed_leader:
             chosen = chosen or core.feed_leader
@@ -371,15 +383,25 @@ cdef bint _may_relieve_leader(Core* core) noexcept nogil:
     return _choose(core) not in (0, core.feed_leader)
 
 
+# Every feeder that dies leaves those below it a step deeper somewhere else. So an observer that stands deep, and feeds
+# nobody who would have to move too, begins at the top again now and then.
+cdef bint _may_rise(Core* core) noexcept nogil:
+    return (core.feed_depth > TUNE_DEPTH_USUAL and core.feed_count == 0
+            and next_random(&core.random) % (TUNE_RISE_TIMEOUTS * <uint64_t>core.config.election_timeout_ticks) == 0)
+
+
 cdef void _tick_observer(Core* core) noexcept nogil:
     if core.feeder != 0 and core.now - core.feed_heard_tick >= core.config.election_timeout_ticks:
         mark(MARK_FEEDER_SILENT)
         _shun(core, core.feeder)
-        _leave(core)
+        _begin_at_the_top(core)
     elif core.feeder != 0 and core.feeder == core.feed_leader and _may_relieve_leader(core):
         mark(MARK_FEEDING_LEADER_RELIEVED)
         _shun(core, core.feeder)
         _leave(core)
+    elif core.feeder != 0 and _may_rise(core):
+        _shun(core, core.feeder)
+        _begin_at_the_top(core)
     if core.feeder == 0:
         _look_for_feeder(core)
     elif core.now >= core.feed_tick:
@@ -428,6 +450,7 @@ cdef status_t _on_refused(Core* core, uint8_t reason) noexcept nogil:
     elif reason != FEED_BEHIND:     # of no use as long as it is behind: it is left when that lasts
         _shun(core, core.feeder)
         _leave(core)
+        core.feed_tick = core.now
     return OK
 
 
@@ -485,6 +508,6 @@ cdef void feeds_on_link(Core* core, member_id_t peer, bint is_up, bint is_gone) 
         return
     if not is_up and peer != 0 and peer == core.feeder:
         mark(MARK_FEEDER_LOST)
-        _leave(core)
+        _begin_at_the_top(core)
     if core.feeder == 0:
         _look_for_feeder(core)

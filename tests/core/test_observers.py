@@ -241,6 +241,24 @@ def test_an_observer_feeds_another_one() -> None:
     assert [(read.context, read.status) for read in cluster.nodes[SECOND].reads] == [(7, "OK")]
 
 
+def test_an_observer_that_stands_deep_looks_for_a_place_further_up() -> None:
+    """The last of a chain of five finds a member; those that feed others stay."""
+    cluster = observed(2)
+    for id in range(20, 24):
+        add_observer(cluster, id, OBSERVER if id == 20 else id - 1)
+    assert [cluster[id].status().feed_depth for id in (20, 21, 22, 23)] == [2, 3, 4, 5]
+    for id in (20, 22, 23):
+        cluster.act(id, "peer_event", "PEER_CONNECTED", 3)
+    for _ in range(1000):
+        if cluster[23].status().feeder == 3:
+            break
+        rest(cluster, 1)
+    assert (cluster[23].status().feeder, cluster[23].status().feed_depth) == (3, 1)
+    assert cluster[20].status().feeder == OBSERVER
+    write(cluster, b"x")
+    assert log_of(cluster, 23) == cluster[1].log()
+
+
 def test_an_observer_that_is_cut_off_feeds_nobody() -> None:
     """Rule 5: the one that it fed hears so within a heartbeat, and a circle of two does not begin."""
     cluster = observed(2)
