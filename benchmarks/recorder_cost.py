@@ -1,10 +1,14 @@
 """The cost of the flight recorder at full load, by account: it hardly depends on other programs of the machine.
 
     python -m benchmarks.recorder_cost --turns 5 --seconds 2
+    python -m benchmarks.recorder_cost --ratio --turns 9 --seconds 2
 
 The native generator loads the leader of three processes on loopback. The recorder costs the processor time of its two
 threads in each process, and some ns of each turn of the loop. The account says how much that is of all that the
 processes used meanwhile. Records themselves are not in it: at full load there are none.
+
+--ratio compares two clusters by turns, one with recorders and one without: processor time of the leader for each put,
+and puts a second. Both meet the same other programs, but not at the same moment, so a busy machine blurs it.
 """
 
 from __future__ import annotations
@@ -66,13 +70,61 @@ def account(cluster: Cluster, seconds: float, hook_ns: float) -> dict[str, float
     }
 
 
+def load_of(node: NodeProcess, mode: str, seconds: float) -> dict[str, float]:
+    """One run on a leader: its processor time for each put in µs, and puts a second."""
+    before_s = node.call(inside.processor_s)
+    if mode == "native":
+        told = node.call(inside.puts_native, OUTSTANDING, VALUE_BYTES, KEYS, seconds, 0.0, timeout_s=120)
+    else:
+        asked = ("asyncio", OUTSTANDING, VALUE_BYTES, KEYS, seconds, 0.0)
+        told = node.call(inside.puts_awaited, *asked, timeout_s=120)
+    used_s = node.call(inside.processor_s) - before_s
+    return {"us_per_put": used_s / told["count"] * 1e6, "puts_per_s": told["count"] / told["seconds"]}
+
+
+def ratios(folder: Path, turns: int, seconds: float) -> dict[str, object]:
+    """With recorders over without, of each turn; the order changes from turn to turn."""
+    settings = {"election_timeout_s": 5.0, "heartbeat_s": 0.1}
+    found: dict[str, dict[str, list[float]]] = {}
+    for name in ("on", "off"):
+        (folder / name).mkdir()
+    with (
+        Cluster(folder / "on", **settings) as on,
+        Cluster(folder / "off", flight_recorder_bytes=0, **settings) as off,
+    ):
+        for mode in ("native", "asyncio"):
+            rows: dict[str, list[float]] = {"us_per_put": [], "puts_per_s": []}
+            for leader in (on.leader(), off.leader()):
+                load_of(leader, mode, seconds)  # warm
+            for turn in range(turns):
+                pair = (on, off) if turn % 2 == 0 else (off, on)
+                runs = {cluster is on: load_of(cluster.leader(), mode, seconds) for cluster in pair}
+                for name, row in rows.items():
+                    row.append(runs[True][name] / runs[False][name])
+            found[mode] = rows
+    return {
+        mode: {
+            name: {"median": statistics.median(row), "quartiles": statistics.quantiles(row, n=4), "all": row}
+            for name, row in rows.items()
+        }
+        for mode, rows in found.items()
+    }
+
+
 def main() -> None:
     """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description="The flight recorder's share of the processor time of its nodes.")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--ratio", action="store_true")
     asked = parser.parse_args()
     inside.compile_native(None)
+    if asked.ratio:
+        with tempfile.TemporaryDirectory() as scratch:
+            told = ratios(Path(scratch), asked.turns, asked.seconds)
+            told |= {"load": os.getloadavg()[0], "machine": machine(Path(scratch))}
+        print(json.dumps(told, indent=2))
+        return
     hook_ns = statistics.median(turn_ns(MEASURED_TURNS) / MEASURED_TURNS for _ in range(7))
     with tempfile.TemporaryDirectory() as scratch:
         with Cluster(Path(scratch), election_timeout_s=5.0, heartbeat_s=0.1) as cluster:

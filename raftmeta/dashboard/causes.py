@@ -19,7 +19,7 @@ from raftmeta.explain import Asked, Cause, Explained
 __all__ = ["Causes"]
 
 SETTLE_S = 2.0  # until then the old leader noticed too, and those that lead again are connected
-ANSWER_S = 2.0
+ANSWER_S = 10.0  # a question is asked once: a node that is slow may still answer
 TERMS_MAX = 400
 
 Ask = Callable[[Mapping[str, Client]], Awaitable[Asked]]

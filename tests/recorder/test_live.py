@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -132,34 +133,41 @@ def test_two_that_run_and_the_folder_of_a_dead_one(tmp_path: Path) -> None:
         dead = cluster.leader()
         dead.kill()
         new = cluster.leader(other_than=dead.name)
-        change = f"{dead.name} -> {new.name}"
 
-        def incident(*sources: str) -> dict[str, object]:
-            told = json.loads(run("--json", "explain", *sources))
-            return next(one for one in reversed(told["incidents"]) if one["text"].startswith(change))
+        def told(missing: list[str], *sources: str) -> dict[str, Any]:
+            """Once both others answer in time: the machine may be busy."""
+            out: dict[str, Any] = {}
 
-        alone = json.loads(run("--json", "explain", cluster.url))
+            def is_complete() -> bool:
+                out.update(json.loads(run("--json", "explain", *sources)))
+                return out["missing"] == missing
+
+            wait_until(is_complete, timeout_s=60, what=lambda: f"answers of both: {out['silent']}")
+            return out
+
+        def change(out: dict[str, Any]) -> dict[str, Any]:
+            text = f"{dead.name} -> {new.name}"
+            return next(one for one in reversed(out["incidents"]) if one["text"].startswith(text))
+
+        alone = told([dead.name], cluster.url)
         assert {one["name"] for one in alone["nodes"]} == set(cluster.nodes) - {dead.name}
         assert all(one["is_running"] for one in alone["nodes"])
-        assert alone["missing"] == [dead.name]
         assert [one["address"] for one in alone["silent"]] == [cluster.clients[dead.name]]
-        without = incident(cluster.url)
-        assert without["confidence"] in ("likely", "unknown")
+        assert change(alone)["confidence"] in ("likely", "unknown")
         doubt = f"{dead.name}'s records are missing: it may have been killed, paused, cut off or stopped"
-        assert doubt in without["uncertain"]  # type: ignore[operator]
+        assert doubt in change(alone)["uncertain"]
 
-        text = run("explain", cluster.url)
-        assert f"{cluster.clients[dead.name]} gave no records" in text
+        whole = told([], cluster.url, str(dead.folder))
+        assert change(whole)["cause"] == f"{dead.name}'s process was killed or crashed"
+        assert change(whole)["uncertain"] == []
+
+        copies = [str(node.folder) for node in cluster.nodes.values() if node is not dead]
+        text = run("explain", *copies)
         assert f"no records of {dead.name}" in text
         assert f"uncertain: {doubt}" in text
         page = tmp_path / "page.html"
-        run("explain", "--html", str(page), cluster.url)
+        run("explain", "--html", str(page), *copies)
         assert f"no records of {dead.name}" in page.read_text()
-
-        whole = incident(cluster.url, str(dead.folder))
-        assert whole["cause"] == f"{dead.name}'s process was killed or crashed"
-        assert whole["uncertain"] == []
-        assert json.loads(run("--json", "explain", cluster.url, str(dead.folder)))["missing"] == []
 
 
 def test_the_folder_of_a_node_that_answers_is_left_out(tmp_path: Path) -> None:
