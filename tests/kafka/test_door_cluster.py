@@ -14,6 +14,7 @@ from tests.processes.cluster import NodeProcess, ready, status
 from tests.processes.waiting import free_ports, wait_until
 
 HELD_S = 3.0
+TOPICS = 20
 
 
 @contextlib.contextmanager
@@ -158,3 +159,20 @@ def test_a_host_that_holds_the_gil_costs_no_member_its_session(tmp_path: Path) -
             assert me.beat() == 0
     finally:
         node.kill()
+
+
+def test_a_topic_that_was_made_is_told_by_every_node_at_once(tmp_path: Path) -> None:
+    """A consumer that is told that its topic is gone begins a rebalance. Act: topics are made at one node, and each is
+    asked for at the others as soon as it is made; nodes lag behind the leader by a message."""
+    with doors(tmp_path, names="abc") as (nodes, at), contextlib.ExitStack() as stack:
+        leader = leader_of(nodes).name
+        maker = stack.enter_context(RawClient(at[leader]))
+        others = [stack.enter_context(RawClient(port)) for name, port in at.items() if name != leader]
+        for number in range(TOPICS):
+            topic = {"name": f"topic{number}", "num_partitions": 2, "replication_factor": 1}
+            assert maker.ask("CreateTopics", 5, topics=[topic], timeout_ms=30_000)["topics"][0]["error_code"] == 0
+            asked = {"topics": [{"name": topic["name"]}], "allow_auto_topic_creation": False}
+            for other in others:
+                other.send("Metadata", 12, **asked)
+            found = [other.take()[1]["topics"][0] for other in others]
+            assert [(one["error_code"], len(one["partitions"])) for one in found] == [(0, 2)] * len(others)

@@ -3,6 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int8_t, int16_t, int32_t, uint8_t, uint32_t, uint64_t
 
+from raftmeta.doors.desk.rounds cimport round_ask
 from raftmeta.doors.desk.state cimport bytes_of
 from raftmeta.doors.kafka.brokers cimport broker_id, brokers_list
 from raftmeta.doors.kafka.codec cimport (KafkaReader, get_array, get_bool, get_end, get_int8, get_tags, get_text,
@@ -66,8 +67,10 @@ cdef bint _read_metadata(const KafkaRequest* request, KafkaReader* topics, int32
     return not reader.is_bad
 
 
+# A node that has just started has applied little of its log. A consumer that is told by it that a topic is gone, or has
+# fewer partitions, begins a rebalance: so the leader is asked first how far the log goes.
 cdef void metadata_begin(KafkaDoor* door, KafkaRequest* request) noexcept nogil:
-    metadata_go(door, request)
+    request.round = round_ask(&door.desk)
 
 
 # Partitions that nobody leads get a leader first, some hundred at once. A claim that another node was faster with is
