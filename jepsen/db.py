@@ -238,12 +238,12 @@ class Brokers:
         return [name for name, node in self.nodes.items() if node.has_crashed]
 
     # --- waiting ------------------------------------------------------------------------------------------------------
-    def wait_for(self, condition: Callable[[], Any], what: str, *, timeout_s: float = WAIT_S) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str | Callable[[], str], *, timeout_s: float = WAIT_S) -> Any:
         """The first true value of condition(). Raises WaitFailed, with how things stand, after timeout_s."""
         return wait_until(
             condition,
             timeout_s=timeout_s,
-            what=lambda: f"{what}\n{self.describe()}",
+            what=lambda: f"{what() if callable(what) else what}\n{self.describe()}",
             failure=WaitFailed,
             pause_s=LOOK_S,
         )

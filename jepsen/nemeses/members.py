@@ -29,6 +29,7 @@ class MemberChange(Nemesis):
     harm = Harm.MEMBERS
     targets: ClassVar[tuple[Target, ...]] = ("none",)
     lasts_s = (1.0, 4.0)
+    _seen: dict[str, str] | Exception | None = None  # of the last look at the members
 
     def reach(self, verb: str, *, within_s: float = CHANGE_S, **arguments: Any) -> bool:
         """Ask until it is done; False when there was no time."""
@@ -60,9 +61,12 @@ class MemberChange(Nemesis):
 
     def end(self) -> None:
         """Back to the founders, whatever became of the change."""
-        self.cluster.wait_for(self._is_back, f"{self.name}: the founders as voters", timeout_s=BACK_S)
+        self.cluster.wait_for(self._is_back, self._missed, timeout_s=BACK_S)
         for name in self.cluster.spares:
             self.retire(name)
+
+    def _missed(self) -> str:
+        return f"{self.name}: the founders as voters; the last look at the members gave {self._seen!r}"
 
     def _is_back(self) -> bool:
         """Whether all founders vote, and nobody else; if not, one step is taken.
@@ -87,9 +91,11 @@ class MemberChange(Nemesis):
         """Roles by name; {} when nobody can tell."""
         try:
             found = self.cluster.ask("members", timeout_s=CHANGE_S, arguments={"timeout_s": CHANGE_S - 1})
-        except NOT_NOW:
+        except NOT_NOW as error:
+            self._seen = error
             return {}
-        return {member["name"]: member["role"] for member in found if member["role"]}
+        self._seen = {member["name"]: member["role"] for member in found if member["role"]}
+        return self._seen
 
     def _address_of(self, name: str) -> str:
         """Of a founder that is to be a member again: as a blank broker, unless it waits already."""
