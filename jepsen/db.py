@@ -238,7 +238,9 @@ class Brokers:
         return [name for name, node in self.nodes.items() if node.has_crashed]
 
     # --- waiting ------------------------------------------------------------------------------------------------------
-    def wait_for(self, condition: Callable[[], Any], what: str | Callable[[], str], *, timeout_s: float = WAIT_S) -> Any:
+    def wait_for(
+        self, condition: Callable[[], Any], what: str | Callable[[], str], *, timeout_s: float = WAIT_S
+    ) -> Any:
         """The first true value of condition(). Raises WaitFailed, with how things stand, after timeout_s."""
         return wait_until(
             condition,

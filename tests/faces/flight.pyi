@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 def turn_ns(turns: int) -> int:
     """Time in which a loop thread tells of so many turns, and nothing happens in them."""
 
