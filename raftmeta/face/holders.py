@@ -45,13 +45,16 @@ class Holders:
         is_fresh = time.monotonic_ns() - self._looked_ns <= held_ns + FRESH_NS
         now = dict(_used_by_threads())
         used = {thread: max(0, ns - self._used.get(thread, ns)) for thread, ns in now.items()}
-        waiting = [thread for thread, ns in used.items() if 2 * ns >= held_ns and not _is_running(thread)]
+        most = max(used, key=used.__getitem__, default=0)
+        busy = [thread for thread, ns in used.items() if 2 * ns >= held_ns]
+        stacks = _stacks({most, *busy})  # first: who held the GIL may go on, and end, as soon as a file is read
+        waiting = [thread for thread in busy if not _is_running(thread)]
         self._remember(now)
-        holder = max(waiting or used, key=used.__getitem__, default=0)
+        holder = max(waiting, key=used.__getitem__, default=most)
         if not used.get(holder):
             return 0, 0, b""
         proved_ns = used[holder] if is_fresh and waiting == [holder] else 0
-        return holder, proved_ns, _stack(holder).encode(errors="replace")[:STACK_BYTES_MAX]
+        return holder, proved_ns, stacks[holder].encode(errors="replace")[:STACK_BYTES_MAX]
 
     def _remember(self, used: dict[int, int]) -> None:
         self._used = used
@@ -86,9 +89,14 @@ def _is_running(thread: int) -> bool:
         return False
 
 
-def _stack(thread: int) -> str:
+def _stacks(threads: set[int]) -> dict[int, str]:
+    """Where each of them is; an empty text for one that has ended."""
     identities = {one.native_id: one.ident for one in threading.enumerate()}
-    frame: FrameType | None = sys._current_frames().get(identities.get(thread) or 0)
+    frames = sys._current_frames()
+    return {thread: _told(frames.get(identities.get(thread) or 0)) for thread in threads}
+
+
+def _told(frame: FrameType | None) -> str:
     told: list[str] = []
     while frame is not None and len(told) < FRAMES_MAX:
         file = os.sep.join(frame.f_code.co_filename.split(os.sep)[-2:])

@@ -104,6 +104,34 @@ def test_the_thread_that_used_the_processor_is_proved(workers: list[Worker]) -> 
     assert len(stack) <= STACK_BYTES_MAX
 
 
+def test_the_stack_is_told_of_a_thread_that_ends_during_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask the kernel gives the GIL away, and the thread goes on."""
+    watch, may_end = Holders(), threading.Event()
+    has_worked = threading.Semaphore(0)
+
+    def work() -> None:
+        count_in_c()
+        has_worked.release()
+        assert may_end.wait(60)
+
+    def ends(_thread: int) -> bool:
+        may_end.set()
+        worker.join(60)
+        return False
+
+    monkeypatch.setattr(holders, "_is_running", ends)
+    worker = threading.Thread(target=work)
+    watch.look()
+    worker.start()
+    number = worker.native_id or 0
+    watch._used[number] = 0
+    assert has_worked.acquire(timeout=60)
+    watch._looked_ns = time.monotonic_ns()
+    thread, used_ns, stack = watch.found(HELD_NS)
+    assert (thread, used_ns >= HELD_NS / 2) == (number, True)
+    assert b"work (recorder/test_holders.py:" in stack
+
+
 def test_two_threads_that_worked_prove_nothing(workers: list[Worker]) -> None:
     watch = Holders()
     watch.look()
