@@ -32,6 +32,7 @@ cdef struct Transaction:
     uint32_t depth
     TxnFrame[TXN_DEPTH_MAX + 1] frames
     uint32_t refused            # position in Command.ops of the refused operation
+    uint32_t compared           # keys that compares over ranges looked at
 
 cdef void transaction_release(Transaction* transaction) noexcept nogil
 # Evaluate the compares of the command's root transaction. plan must be clear; index is that of the entry.

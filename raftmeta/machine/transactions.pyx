@@ -44,6 +44,7 @@ cdef status_t transaction_begin(Transaction* transaction, const Command* command
     transaction.body.clear()
     transaction.depth = 0
     transaction.refused = 0
+    transaction.compared = 0
     if not _reserve(transaction):
         return NO_MEMORY
     return _enter(transaction, 0)
@@ -131,16 +132,18 @@ cdef bint _view_agrees(const Compare* compare, const KeyView* view) noexcept nog
             view.value.data, view.value.length, compare.value.data, compare.value.length))
     return _agrees(compare.result, _order(_number_of(target, view) if view != NULL else 0, compare.number))
 
-# Source: etcd server/etcdserver/txn txn.go applyCompare. The keys count in the slices of transaction_step.
+# Source: etcd server/etcdserver/txn txn.go applyCompare. All compares of an entry together look at CHANGES_MAX keys,
+# because nothing pauses between them.
 cdef status_t _compare_all(Transaction* transaction, const Compare* compare, bint* holds) noexcept nogil:
+    cdef uint32_t left = CHANGES_MAX - transaction.compared
     cdef uint32_t count = 0
     cdef status_t status
     cdef size_t i
     transaction.views.clear()
-    status = plan_range(transaction.plan, &compare.key, &compare.end, CHANGES_MAX, CHANGES_MAX + 1,
-                        &transaction.views, &count)
-    if status == OK and count > CHANGES_MAX:
+    status = plan_range(transaction.plan, &compare.key, &compare.end, left, left + 1, &transaction.views, &count)
+    if status == OK and count > left:
         status = TOO_MANY_CHANGES
+    transaction.compared += <uint32_t>transaction.views.size
     holds[0] = status == OK and (count != 0 or _view_agrees(compare, NULL))
     for i in range(transaction.views.size):
         holds[0] = holds[0] and _view_agrees(compare, &transaction.views.data[i])

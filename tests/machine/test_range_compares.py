@@ -85,6 +85,16 @@ def test_a_range_of_too_many_keys_is_refused() -> None:
     assert machine.txn(compares=[compare]).status == c.TOO_MANY_CHANGES
 
 
+def test_all_ranges_of_an_entry_are_bounded_together() -> None:
+    machine = new_machine()
+    for first in range(0, c.CHANGES_MAX // 2, 1000):
+        machine.txn(*(c.put(b"%06d" % number, b"") for number in range(first, first + 1000)))
+    compare = [c.VERSION + c.OF_ALL, c.EQUAL, b"", [b"", 1]]
+    assert machine.txn(compares=[compare, compare]).body[0] is True
+    assert machine.txn(compares=[compare, compare, compare]).status == c.TOO_MANY_CHANGES
+    assert machine.txn(c.nested(compares=[compare]), compares=[compare, compare]).status == c.TOO_MANY_CHANGES
+
+
 def test_a_compare_over_a_range_needs_its_feature_level() -> None:
     machine = Machine()
     compare = [c.VERSION + c.OF_ALL, c.EQUAL, b"", [b"", 0]]
