@@ -136,7 +136,7 @@ async def live(parent: Parent, settings: dict[str, Any]) -> None:
 
 
 async def ask(program: Program, verb: str, arguments: dict[str, Any]) -> Any:
-    """A verb of the node about its members: members, add_member, remove_member, replace_member, transfer."""
+    """A verb of the node about its members: members, add_member, remove_member, replace_member, promote, transfer."""
     found = await getattr(program.face, verb)(**arguments)
     return [dataclasses.asdict(member) for member in found] if verb == "members" else found
 

@@ -76,15 +76,20 @@ class MemberChange(Nemesis):
         members = self._members()
         strange = [name for name in members if name not in self.cluster.founders]
         missing = [name for name in self.cluster.founders if name not in members]
+        standing_by = [name for name in self.cluster.founders if members.get(name) == "standby"]
         if not members:
             return False
         if strange and missing:
             self.reach("replace_member", old=strange[0], name=missing[0], address=self._address_of(missing[0]))
+        elif strange and standing_by:  # a replacement that had no time for its second step
+            self.reach("replace_member", old=strange[0], name=standing_by[0], address=self._where(standing_by[0]))
         elif missing:
             self.reach("add_member", name=missing[0], address=self._address_of(missing[0]))
+        elif standing_by:
+            self.reach("promote", name=standing_by[0])
         elif strange:
             self.reach("remove_member", name=strange[0])
-        # If neither: somebody is still learning, or who tells the members has not heard of the change yet.
+        # If none of these: somebody is still learning, or who tells the members has not heard of the change yet.
         return not strange and not missing and set(members.values()) == {"voter"}
 
     def _members(self) -> dict[str, str]:

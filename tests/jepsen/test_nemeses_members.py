@@ -33,9 +33,9 @@ class Answers:
             raise WaitFailed("nobody answers")
         return answer
 
-    def wait_for(self, condition: Callable[[], Any], what: str, *, timeout_s: float) -> None:
+    def wait_for(self, condition: Callable[[], Any], what: Callable[[], str], *, timeout_s: float) -> None:
         while not condition():
-            assert self._answers, what
+            assert self._answers, what()
 
 
 class Told(Replace):
@@ -45,6 +45,9 @@ class Told(Replace):
         super().__init__(cluster=cluster, random=Random(1))  # type: ignore[arg-type]
         self.wiped: list[str] = []
         self.retired: list[str] = []
+
+    def _where(self, name: str) -> str:
+        return f"{name}:1"
 
     def _address_of(self, name: str) -> str:
         self.wiped.append(name)
@@ -69,3 +72,24 @@ def test_a_founder_that_was_replaced_is_brought_back_blank() -> None:
     nemesis = Told(cluster)
     nemesis.end()
     assert (nemesis.wiped, cluster.asked, nemesis.retired) == (["n2"], [("replace_member", "n2")], ["n4"])
+
+
+def test_a_replacement_that_stopped_half_way_is_ended() -> None:
+    """n2 stands by, because the call had no time for the vote. n4 was only removed then, and n2 never voted again."""
+    half = [{"name": name, "role": "voter"} for name in ("n1", "n4", "n3")] + [{"name": "n2", "role": "standby"}]
+    cluster = Answers(half, VOTERS)
+    nemesis = Told(cluster)
+    nemesis.end()
+    assert (nemesis.wiped, cluster.asked) == ([], [("replace_member", "n2")])
+
+
+def test_a_founder_that_stands_by_gets_its_vote() -> None:
+    nemesis = Told(cluster := Answers([*VOTERS[:2], {"name": "n3", "role": "standby"}], VOTERS))
+    nemesis.end()
+    assert (nemesis.wiped, cluster.asked) == ([], [("promote", "n3")])
+
+
+def test_it_says_which_members_it_saw_last() -> None:
+    learning = [*VOTERS[:2], {"name": "n3", "role": "learner"}]
+    with pytest.raises(AssertionError, match="'n3': 'learner'"):
+        Told(Answers(learning)).end()
