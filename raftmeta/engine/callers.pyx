@@ -281,8 +281,8 @@ cdef status_t callers_propose(Engine* engine) noexcept nogil:
     if engine.calls.proposed_to != engine.core_status.target or engine.calls.proposed_term != engine.core_status.term:
         engine.calls.proposed_to = engine.core_status.target
         engine.calls.proposed_term = engine.core_status.term
-        # What opens the session, or says whose it is, is asked for anew at the next tick (engine/housekeeping): own
-        # commands wait for it.
+        # The command that opens the session, or says whose it is, is made anew at the next tick
+        # (engine/housekeeping). Own commands wait for it.
         engine.session.opening_tick = engine.ticks - engine.config.core.election_timeout_ticks
         callers_propose_again(engine)
     if engine.session.id != 0 and callers_may_speak(engine):
