@@ -384,8 +384,7 @@ demo)
 test)
     make_all
     require_java
-    # Three on two processors: a test that has processes of its own waits for them a third of its time.
-    exec "$VENV/bin/python" -m pytest -n 3 "$@"
+    exec "$VENV/bin/python" -m pytest -n 2 "$@"
     ;;
 check)
     make_venv
