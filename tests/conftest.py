@@ -42,8 +42,8 @@ READING = {
     "test_stubs.py",
     "test_style.py",
 }
-# What begins first, in this order, because it takes longest: nothing long is left when one process has no more work.
-# The others follow by the number of their tests.
+# These groups of tests take longest, so they begin first, in this order. Then no long group is left when one process
+# has no more work. The others follow by the number of their tests.
 LONGEST = ("servers", "users", "spark", "tests/sim/test_world.py", "tests/test_translate.py", "tests/test_no_gil.py")
 
 

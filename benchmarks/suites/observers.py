@@ -62,7 +62,7 @@ class Crowd:
                 begun.result(PATIENCE_S)
 
     def told(self) -> dict[str, dict[str, Any]]:
-        """What every observer that runs tells of itself, and the process that it is in."""
+        """The status of each observer that runs, and the process that it is in."""
         alive = [process for process in self.processes if process.is_alive]
         answers = [process.begin(observing.told) for process in alive]
         return {

@@ -7,7 +7,7 @@
 # A point never skips a check, forgets a promise, or changes what all nodes must do alike.
 # In production a point costs one load and one branch that is never taken, since nobody decides there.
 # To add one, write a line here and `buggify(BUGGIFY_...)` at the place; tapes know a point by name.
-cpdef enum Buggify:
+cdef enum Buggify:
     # elections
     BUGGIFY_ELECTION_WITHOUT_JITTER = 0  # the shortest time-out: votes are split (paper 5.2)
     BUGGIFY_PRE_VOTE_GIVEN_UP            # a member that asks for pre-votes no longer waits for answers

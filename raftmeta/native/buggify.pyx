@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-# As in marks.pyx: only the names of the enum are wanted. The last one only counts the others.
-_NAMES = tuple(name.removeprefix("BUGGIFY_") for name in globals().pop("Buggify").__members__)[:-1]
+import re
+from pathlib import Path
+
+# As in marks.pyx, out of the header. The last name only counts the others.
+_HEADER = Path(__file__).with_name("buggify.pxd").read_text()
+_NAMES = tuple(re.findall(r"^    BUGGIFY_(\w+)", _HEADER, re.MULTILINE))[:-1]
 
 
 def names() -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 #
 # A mark costs one store of a constant to a constant address, in code that seldom runs. Nothing is read, counted or
 # decided, and threads that reach the same mark write the same byte; so marks stay in production.
-# To add one, write a line here and `mark(MARK_...)` in the state that it names.
-cpdef enum Mark:
+# To add one, write a line here and `mark(MARK_...)` in the state that it names. marks.pyx reads their names out of this
+# file: an enum for Python would take half a megabyte.
+cdef enum Mark:
     # elections
     MARK_LEADER_MET_HIGHER_TERM = 0      # a leader heard of a higher term
     MARK_CAMPAIGN_FORBIDDEN              # a member that may not lead let its time-out pass

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-# Cython shows the header's enum to Python; only its names are wanted, in their order.
-NAMES = tuple(name.removeprefix("MARK_") for name in globals().pop("Mark").__members__)
+import re
+from pathlib import Path
+
+# The header stands beside this module, in a checkout and in a wheel. Its names are in the order of their numbers.
+NAMES = tuple(re.findall(r"^    MARK_(\w+)", Path(__file__).with_name("marks.pxd").read_text(), re.MULTILINE))
 
 
 def reached() -> set[str]:
